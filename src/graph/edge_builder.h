@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/host_device.h"
+#include "src/base/parallel.h"
+#include "src/base/tensor_view.h"
+#include "src/graph/edge_list.h"
+
+namespace dpa4::graph {
+
+/// Closer than this the direction of an edge is noise: such a pair is no edge (coincident atoms).
+inline constexpr double kMinDistanceSquared = 1e-10;  // [Angstrom^2], exclusive
+
+/// A vector from a center to a neighbor [Angstrom].
+struct Displacement {
+  double x, y, z;
+
+  DPA4_HD double squared_length() const { return x * x + y * y + z * z; }
+};
+
+/// x[neighbor] - x[center]: the only place where positions are subtracted.
+/// `Positions` is anything with x(atom, axis): a TensorView, a view of LAMMPS' Kokkos package.
+template <class Positions>
+DPA4_HD Displacement displacement(const Positions& x, int neighbor, int center) {
+  return {static_cast<double>(x(neighbor, 0)) - static_cast<double>(x(center, 0)),
+          static_cast<double>(x(neighbor, 1)) - static_cast<double>(x(center, 1)),
+          static_cast<double>(x(neighbor, 2)) - static_cast<double>(x(center, 2))};
+}
+
+/// The rule for an edge; a distance of exactly the cutoff is one.
+DPA4_HD inline bool is_edge_length(double squared_length, double squared_cutoff) {
+  return squared_length > kMinDistanceSquared && squared_length <= squared_cutoff;
+}
+
+/// How the atoms of a rank (its own ones, then its ghosts, numbered by the caller) are rows of the model.
+/// Several atoms may share a row: the periodic images of an owned atom fold onto its row, while each
+/// edge vector uses the position of the image itself.
+struct NodeMap {
+  int n_owned = 0;                           // rows of the rank's own atoms
+  int n_nodes = 0;                           // n_owned, plus rows of copies of other ranks' atoms
+  TensorView<const int, 1> row_of_atom;      // (n_atoms)  in [0, n_nodes); -1: not seen by the model
+  TensorView<const int, 1> type_of_row;      // (n_nodes)  index into the model's type_map
+};
+
+/// A full neighbor list in LAMMPS' layout. Any type with these four members works in its place.
+struct PagedNeighborList {
+  int n_entries = 0;
+  const int* center_atom = nullptr;      // (n_entries)  ilist
+  const int* n_neighbors = nullptr;      // by atom       numneigh
+  const int* const* neighbors = nullptr;  // by atom      firstneigh
+  int mask = ~0;                         // NEIGHMASK: the bits of a neighbor that are its atom number
+
+  DPA4_HD int size() const { return n_entries; }
+  DPA4_HD int center(int entry) const { return center_atom[entry]; }
+  DPA4_HD int count(int entry) const { return n_neighbors[center_atom[entry]]; }
+  DPA4_HD int neighbor(int entry, int k) const { return neighbors[center_atom[entry]][k] & mask; }
+};
+
+/// A full neighbor list in one array; entry i belongs to atom i.
+struct PackedNeighborList {
+  TensorView<const std::int64_t, 1> begin;  // (n_entries + 1)
+  const int* atoms = nullptr;               // (begin(n_entries))
+
+  DPA4_HD int size() const { return begin.extent(0) - 1; }
+  DPA4_HD int center(int entry) const { return entry; }
+  DPA4_HD int count(int entry) const { return static_cast<int>(begin(entry + 1) - begin(entry)); }
+  DPA4_HD int neighbor(int entry, int k) const { return atoms[begin(entry) + k]; }
+};
+
+namespace detail {
+
+/// Which entry of the neighbor list lists the neighbors of a row: the list may come in any order.
+template <class List>
+struct FindEntryOfRow {
+  List list;
+  TensorView<const int, 1> row_of_atom;
+  int n_owned;
+  int* entry_of_row;
+  DPA4_HD void operator()(std::int64_t entry) const {
+    const int row = row_of_atom(list.center(static_cast<int>(entry)));
+    if (row >= 0 && row < n_owned) entry_of_row[row] = static_cast<int>(entry);
+  }
+};
+
+/// Which pairs of a row the model sees at all, whatever their distance.
+template <class List>
+struct CandidateRule {
+  List list;
+  NodeMap nodes;
+  const unsigned char* excluded;  // (n_types, n_types)
+  int n_types;
+
+  /// The row of a neighbor, or -1.
+  DPA4_HD int source_row(int center_row, int neighbor_atom) const {
+    const int row = nodes.row_of_atom(neighbor_atom);
+    if (row < 0) return -1;
+    const int pair = nodes.type_of_row(center_row) * n_types + nodes.type_of_row(row);
+    return excluded[pair] != 0 ? -1 : row;
+  }
+};
+
+template <class List>
+struct CountCandidates {
+  CandidateRule<List> rule;
+  const int* entry_of_row;
+  std::int64_t* counts;
+  DPA4_HD void operator()(std::int64_t row) const {
+    const int entry = entry_of_row[row];
+    const int n_listed = entry < 0 ? 0 : rule.list.count(entry);
+    std::int64_t count = 0;
+    for (int k = 0; k < n_listed; ++k) {
+      if (rule.source_row(static_cast<int>(row), rule.list.neighbor(entry, k)) >= 0) ++count;
+    }
+    counts[row] = count;
+  }
+};
+
+struct Candidates {
+  int* atom;      // neighbor, an atom number: its position is that of the image
+  int* src;       // its row
+  int* dst;       // row of the center, ascending
+  int* by_src;    // candidate numbers, ascending in src
+  int* src_begin;  // (n_nodes + 1)
+  std::int64_t* dst_begin;  // (n_owned + 1)
+  int* center_atom;  // (n_owned)
+};
+
+template <class List>
+struct WriteCandidates {
+  CandidateRule<List> rule;
+  const int* entry_of_row;
+  Candidates out;
+  DPA4_HD void operator()(std::int64_t row) const {
+    const int entry = entry_of_row[row];
+    out.center_atom[row] = entry < 0 ? -1 : rule.list.center(entry);
+    const int n_listed = entry < 0 ? 0 : rule.list.count(entry);
+    std::int64_t to = out.dst_begin[row];
+    for (int k = 0; k < n_listed; ++k) {
+      const int atom = rule.list.neighbor(entry, k);
+      const int src = rule.source_row(static_cast<int>(row), atom);
+      if (src < 0) continue;
+      out.atom[to] = atom;
+      out.src[to] = src;
+      out.dst[to] = static_cast<int>(row);
+      ++to;
+    }
+  }
+};
+
+template <class Positions>
+struct MarkEdges {
+  Positions x;
+  Candidates candidates;
+  double squared_cutoff;
+  int* kept;
+  DPA4_HD void operator()(std::int64_t k) const {
+    const int center = candidates.center_atom[candidates.dst[k]];
+    const double length = displacement(x, candidates.atom[k], center).squared_length();
+    kept[k] = is_edge_length(length, squared_cutoff) ? 1 : 0;
+  }
+};
+
+/// After the scan, candidate k is edge number edge_of[k], and an edge if the next number differs.
+template <class Positions>
+struct WriteEdges {
+  Positions x;
+  Candidates candidates;
+  const int* edge_of;
+  int* src;
+  int* dst;
+  double* vec;
+  DPA4_HD void operator()(std::int64_t k) const {
+    const std::int64_t e = edge_of[k];
+    if (edge_of[k + 1] == e) return;
+    const Displacement v = displacement(x, candidates.atom[k], candidates.center_atom[candidates.dst[k]]);
+    src[e] = candidates.src[k];
+    dst[e] = candidates.dst[k];
+    vec[3 * e] = v.x;
+    vec[3 * e + 1] = v.y;
+    vec[3 * e + 2] = v.z;
+  }
+};
+
+struct MarkBySource {
+  const int* edge_of;
+  const int* by_src;
+  int* kept;
+  DPA4_HD void operator()(std::int64_t p) const {
+    const int k = by_src[p];
+    kept[p] = edge_of[k + 1] - edge_of[k];
+  }
+};
+
+struct WriteBySource {
+  const int* edge_of;
+  const int* candidate_by_src;
+  const int* position_of;
+  int* by_src;
+  DPA4_HD void operator()(std::int64_t p) const {
+    if (position_of[p + 1] != position_of[p]) by_src[position_of[p]] = edge_of[candidate_by_src[p]];
+  }
+};
+
+/// Where a row's candidates began, its edges begin at the compacted number of the first of them.
+template <class Offset>
+struct WriteRowBegin {
+  const Offset* candidate_begin;
+  const int* compacted;
+  int* begin;
+  DPA4_HD void operator()(std::int64_t row) const { begin[row] = compacted[candidate_begin[row]]; }
+};
+
+}  // namespace detail
+
+/// Turns LAMMPS' neighbor list into the model's edges.
+///
+/// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst order and
+/// in src order. `update` every step: keeps those within the cutoff, in both orders, by scans alone; it
+/// allocates nothing once it has seen its largest size. The same input gives the same edges in the same
+/// order, bit for bit, for any number of threads: edges of a center follow the order of the list.
+///
+/// All views are in memory of the space. The lists behind `rebuild`'s arguments may be gone afterwards.
+template <class Space>
+class EdgeBuilder {
+ public:
+  /// @param rcut           cutoff [Angstrom], > 0
+  /// @param n_types        length of the model's type_map, >= 1
+  /// @param exclude_types  unordered pairs of types between which there are no edges
+  EdgeBuilder(Space space, double rcut, int n_types, const std::vector<std::pair<int, int>>& exclude_types);
+
+  /// The candidates of a full list: every pair that can come within the cutoff before the next rebuild,
+  /// seen from both sides. Centers without an owned row are skipped, as are neighbors without a row.
+  /// Throws InputError if there are more pairs than an int counts.
+  template <class List>
+  void rebuild(const List& list, const NodeMap& nodes);
+
+  /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid until
+  /// the next call of `update` or `rebuild`.
+  template <class Positions>
+  EdgeList update(const Positions& x);
+
+  int n_candidates() const { return n_candidates_; }
+
+  /// What all buffers take now.
+  std::int64_t bytes() const;
+
+ private:
+  detail::Candidates candidates();
+
+  template <class T>
+  using Buffer = base::Buffer<T, Space>;
+
+  Space space_;
+  double squared_cutoff_;
+  int n_types_;
+  int n_owned_ = 0;
+  int n_nodes_ = 0;
+  int n_candidates_ = 0;
+
+  Buffer<unsigned char> excluded_;          // (n_types, n_types)
+  Buffer<int> entry_of_row_;                // (n_owned)
+  Buffer<int> center_atom_;                 // (n_owned)
+  Buffer<std::int64_t> candidate_begin_;    // (n_owned + 1)
+  Buffer<int> candidate_atom_, candidate_src_, candidate_dst_, candidate_by_src_;  // (n_candidates)
+  Buffer<int> candidate_src_begin_;         // (n_nodes + 1)
+  Buffer<int> edge_of_, position_of_;       // (n_candidates + 1)
+  Buffer<int> src_, dst_, by_src_;          // (E)
+  Buffer<double> vec_;                      // (E, 3)
+  Buffer<int> dst_begin_, src_begin_;       // (n_owned + 1), (n_nodes + 1)
+};
+
+template <class Space>
+EdgeBuilder<Space>::EdgeBuilder(Space space, double rcut, int n_types,
+                                const std::vector<std::pair<int, int>>& exclude_types)
+    : space_(space),
+      squared_cutoff_(rcut * rcut),
+      n_types_(n_types),
+      excluded_(space),
+      entry_of_row_(space),
+      center_atom_(space),
+      candidate_begin_(space),
+      candidate_atom_(space),
+      candidate_src_(space),
+      candidate_dst_(space),
+      candidate_by_src_(space),
+      candidate_src_begin_(space),
+      edge_of_(space),
+      position_of_(space),
+      src_(space),
+      dst_(space),
+      by_src_(space),
+      vec_(space),
+      dst_begin_(space),
+      src_begin_(space) {
+  DPA4_EXPECTS(rcut > 0);
+  DPA4_EXPECTS(n_types >= 1);
+  std::vector<unsigned char> table(static_cast<std::size_t>(n_types) * n_types, 0);
+  for (const auto& [a, b] : exclude_types) {
+    DPA4_EXPECTS(a >= 0 && a < n_types && b >= 0 && b < n_types);
+    table[static_cast<std::size_t>(a) * n_types + b] = 1;
+    table[static_cast<std::size_t>(b) * n_types + a] = 1;
+  }
+  space_.copy_in(excluded_.reserve(static_cast<std::int64_t>(table.size())), table.data(), table.size());
+}
+
+template <class Space>
+detail::Candidates EdgeBuilder<Space>::candidates() {
+  return {candidate_atom_.data(),   candidate_src_.data(),       candidate_dst_.data(),
+          candidate_by_src_.data(), candidate_src_begin_.data(), candidate_begin_.data(),
+          center_atom_.data()};
+}
+
+template <class Space>
+template <class List>
+void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
+  DPA4_EXPECTS(nodes.n_owned >= 0 && nodes.n_nodes >= nodes.n_owned);
+  DPA4_EXPECTS(nodes.type_of_row.extent(0) == nodes.n_nodes);
+  n_owned_ = nodes.n_owned;
+  n_nodes_ = nodes.n_nodes;
+  n_candidates_ = 0;
+
+  int* const entry_of_row = entry_of_row_.reserve(n_owned_);
+  base::fill(space_, "edge_entries_clear", n_owned_, entry_of_row, -1);
+  base::parallel_for(space_, "edge_entries", list.size(),
+                     detail::FindEntryOfRow<List>{list, nodes.row_of_atom, n_owned_, entry_of_row});
+
+  const detail::CandidateRule<List> rule{list, nodes, excluded_.data(), n_types_};
+  std::int64_t* const begin = candidate_begin_.reserve(n_owned_ + std::int64_t{1});
+  base::parallel_for(space_, "edge_candidates_count", n_owned_,
+                     detail::CountCandidates<List>{rule, entry_of_row, begin});
+  base::exclusive_scan(space_, "edge_candidates_scan", n_owned_, begin);
+
+  // One less than the largest int, so that the scans' n + 1 elements still have int numbers.
+  const std::int64_t total = base::read_element(space_, begin + n_owned_);
+  if (total >= std::numeric_limits<int>::max()) {
+    throw InputError(std::to_string(total) +
+                     " neighbor pairs on one MPI rank are more than the 2147483646 this program can "
+                     "count: use more MPI ranks, or a smaller neighbor skin");
+  }
+  n_candidates_ = static_cast<int>(total);
+
+  candidate_atom_.reserve(n_candidates_);
+  candidate_src_.reserve(n_candidates_);
+  candidate_dst_.reserve(n_candidates_);
+  candidate_by_src_.reserve(n_candidates_);
+  candidate_src_begin_.reserve(n_nodes_ + std::int64_t{1});
+  center_atom_.reserve(n_owned_);
+  edge_of_.reserve(n_candidates_ + std::int64_t{1});
+  // The scratch of the sort: one cursor a row.
+  position_of_.reserve(n_candidates_ >= n_nodes_ ? n_candidates_ + std::int64_t{1} : n_nodes_);
+
+  const detail::Candidates out = candidates();
+  base::parallel_for(space_, "edge_candidates_write", n_owned_,
+                     detail::WriteCandidates<List>{rule, entry_of_row, out});
+  base::group_by_key(space_, "edge_candidates_by_src", n_candidates_, out.src, n_nodes_, out.src_begin,
+                     out.by_src, position_of_.data());
+}
+
+template <class Space>
+template <class Positions>
+EdgeList EdgeBuilder<Space>::update(const Positions& x) {
+  const detail::Candidates from = candidates();
+  int* const edge_of = edge_of_.reserve(n_candidates_ + std::int64_t{1});
+  int* const position_of = position_of_.reserve(n_candidates_ + std::int64_t{1});
+
+  base::parallel_for(space_, "edge_mark", n_candidates_,
+                     detail::MarkEdges<Positions>{x, from, squared_cutoff_, edge_of});
+  base::exclusive_scan(space_, "edge_scan", n_candidates_, edge_of);
+  const int n_edges = base::read_element(space_, edge_of + n_candidates_);
+
+  int* const src = src_.reserve(n_edges);
+  int* const dst = dst_.reserve(n_edges);
+  double* const vec = vec_.reserve(std::int64_t{3} * n_edges);
+  int* const by_src = by_src_.reserve(n_edges);
+  int* const dst_begin = dst_begin_.reserve(n_owned_ + std::int64_t{1});
+  int* const src_begin = src_begin_.reserve(n_nodes_ + std::int64_t{1});
+
+  base::parallel_for(space_, "edge_write", n_candidates_,
+                     detail::WriteEdges<Positions>{x, from, edge_of, src, dst, vec});
+  base::parallel_for(space_, "edge_dst_begin", n_owned_ + std::int64_t{1},
+                     detail::WriteRowBegin<std::int64_t>{from.dst_begin, edge_of, dst_begin});
+
+  base::parallel_for(space_, "edge_by_src_mark", n_candidates_,
+                     detail::MarkBySource{edge_of, from.by_src, position_of});
+  base::exclusive_scan(space_, "edge_by_src_scan", n_candidates_, position_of);
+  base::parallel_for(space_, "edge_by_src_write", n_candidates_,
+                     detail::WriteBySource{edge_of, from.by_src, position_of, by_src});
+  base::parallel_for(space_, "edge_src_begin", n_nodes_ + std::int64_t{1},
+                     detail::WriteRowBegin<int>{from.src_begin, position_of, src_begin});
+
+  EdgeList edges;
+  edges.n_owned = n_owned_;
+  edges.n_nodes = n_nodes_;
+  edges.src = {src, n_edges};
+  edges.dst = {dst, n_edges};
+  edges.vec = {vec, n_edges, 3};
+  edges.dst_begin = {dst_begin, n_owned_ + 1};
+  edges.by_src = {by_src, n_edges};
+  edges.src_begin = {src_begin, n_nodes_ + 1};
+  return edges;
+}
+
+template <class Space>
+std::int64_t EdgeBuilder<Space>::bytes() const {
+  return excluded_.bytes() + entry_of_row_.bytes() + center_atom_.bytes() + candidate_begin_.bytes() +
+         candidate_atom_.bytes() + candidate_src_.bytes() + candidate_dst_.bytes() +
+         candidate_by_src_.bytes() + candidate_src_begin_.bytes() + edge_of_.bytes() +
+         position_of_.bytes() + src_.bytes() + dst_.bytes() + by_src_.bytes() + vec_.bytes() +
+         dst_begin_.bytes() + src_begin_.bytes();
+}
+
+}  // namespace dpa4::graph
