@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 # The only place where compiler flags are written. Every target of the project is made by one of the
 # functions below.
 
@@ -6,37 +7,33 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # installed programs find LibTorch where it was found
 if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or RelWithDebInfo" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
-# LibTorch without its CMake package: that one insists on CUDA where the wheel was built with it, and we
-# load CUDA at run time. TORCH_DIR is the folder that holds include/ and lib/.
-set(TORCH_DIR "" CACHE PATH "LibTorch: the folder that holds include/ and lib/")
-if(NOT TORCH_DIR)
-  find_path(torch_lib_dir NAMES libtorch_cpu.so PATH_SUFFIXES lib torch/lib)
-  if(torch_lib_dir)
-    get_filename_component(TORCH_DIR "${torch_lib_dir}/.." ABSOLUTE)
-  endif()
-endif()
-if(NOT EXISTS "${TORCH_DIR}/include/ATen/ATen.h")
-  message(FATAL_ERROR "LibTorch not found: set TORCH_DIR to the folder that holds its include/ and lib/")
-endif()
-add_library(dpa4_torch INTERFACE)
-target_include_directories(dpa4_torch SYSTEM INTERFACE
-  "${TORCH_DIR}/include" "${TORCH_DIR}/include/torch/csrc/api/include")
-target_link_libraries(dpa4_torch INTERFACE "${TORCH_DIR}/lib/libtorch_cpu.so" "${TORCH_DIR}/lib/libc10.so")
-target_link_options(dpa4_torch INTERFACE "LINKER:--allow-shlib-undefined" "LINKER:-rpath,${TORCH_DIR}/lib")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in"
+  "${PROJECT_BINARY_DIR}/generated/src/base/version.h" @ONLY)
 
 function(dpa4_set_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(DPA4_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(DPA4_CPU_ARCH)
+    target_compile_options(${target} PRIVATE "-march=${DPA4_CPU_ARCH}")
+  endif()
+  target_include_directories(${target} PUBLIC
+    "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
   if(DPA4_ENABLE_ASAN)
-    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer)
-    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    # vptr needs the type information of classes that LibTorch does not export.
+    set(sanitize -fsanitize=address,undefined -fno-sanitize=vptr)
+    target_compile_options(${target} PUBLIC ${sanitize} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC ${sanitize})
   endif()
 endfunction()
 
@@ -48,6 +45,16 @@ function(dpa4_add_library name)
   target_link_libraries(${name} PUBLIC ${arg_DEPENDS})
 endfunction()
 
+# dpa4_add_plugin(name SOURCES ... DEPENDS ...): NAME.so, for LAMMPS' `plugin load`. It is linked to
+# neither liblammps nor MPI: the program that loads it has them.
+function(dpa4_add_plugin name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} MODULE ${arg_SOURCES})
+  dpa4_set_flags(${name})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  set_target_properties(${name} PROPERTIES PREFIX "")
+endfunction()
+
 # dpa4_add_executable(name SOURCES ... DEPENDS ...)
 function(dpa4_add_executable name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
@@ -56,11 +63,43 @@ function(dpa4_add_executable name)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
 endfunction()
 
-# dpa4_add_test(name SOURCES ... DEPENDS ... [LABELS ...]): a GoogleTest program, one ctest.
+# dpa4_add_test(name SOURCES ... DEPENDS ... [LABELS ...] [THREADS n] [TIMEOUT seconds] [RANKS n...]):
+# a GoogleTest program, one ctest. It runs with THREADS OpenMP threads (1 unless told), which is also
+# what `ctest -j` counts. With RANKS the program has its own main() and is one ctest a rank count,
+# NAME_np<n>, under mpiexec.
 function(dpa4_add_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  dpa4_add_executable(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} GTest::gtest GTest::gtest_main)
+  cmake_parse_arguments(arg "" "THREADS;TIMEOUT" "SOURCES;DEPENDS;LABELS;RANKS" ${ARGN})
+  if(NOT arg_THREADS)
+    set(arg_THREADS 1)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 1200)
+  endif()
+  set(main GTest::gtest_main)
+  if(arg_RANKS)
+    set(main "")
+  endif()
+  dpa4_add_executable(${name}
+    SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} GTest::gtest ${main})
   target_compile_definitions(${name} PRIVATE DPA4_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+  if(arg_RANKS)
+    foreach(ranks ${arg_RANKS})
+      add_test(NAME ${name}_np${ranks} COMMAND
+        "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}>)
+      math(EXPR processors "${ranks} * ${arg_THREADS}")
+      dpa4_set_test_properties(${name}_np${ranks} ${arg_THREADS} ${processors} ${arg_TIMEOUT} "${arg_LABELS}")
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+    dpa4_set_test_properties(${name} ${arg_THREADS} ${arg_THREADS} ${arg_TIMEOUT} "${arg_LABELS}")
+  endif()
+endfunction()
+
+# Open MPI counts cores and refuses root unless told; both are usual where tests run.
+function(dpa4_set_test_properties test threads processors timeout labels)
+  set_tests_properties(${test} PROPERTIES
+    LABELS "${labels}"
+    PROCESSORS ${processors}
+    TIMEOUT ${timeout}
+    ENVIRONMENT "OMP_NUM_THREADS=${threads};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
 endfunction()

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Tests of the source tree itself.
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# dpa4_add_check(name COMMAND...): exit status 77 means "skipped", and the output says why.
+function(dpa4_add_check name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS source SKIP_RETURN_CODE 77)
+endfunction()
+
+dpa4_add_check(layers "${Python3_EXECUTABLE}" tools/check_layers.py)
+dpa4_add_check(layers_self_test "${Python3_EXECUTABLE}" tools/check_layers.py --self-test)
+dpa4_add_check(format "${Python3_EXECUTABLE}" tools/check_format.py)
