@@ -22,8 +22,8 @@
 ///   void scan(const char* label, std::int64_t n, T* counts) const   see exclusive_scan
 ///   void* allocate(std::size_t bytes) const, void deallocate(void*) const noexcept
 ///   void copy_in(void* to, const void* from_host, std::size_t bytes) const
-///   void copy_out(void* to_host, const void* from, std::size_t bytes) const   waits for earlier work
-///   static int fetch_add(int* value, int amount)                     DPA4_HD, atomic
+///   void copy_out(void* to_host, const void* from, std::size_t bytes) const   waits for earlier
+///   work static int fetch_add(int* value, int amount)                     DPA4_HD, atomic
 ///
 /// Work given to a space runs in the order it was given. Functors must not throw.
 /// Everything below gives the same bits for any number of threads.
@@ -69,7 +69,9 @@ struct Threads {
     counts[n] = chunk_sum[n_chunks];
   }
 
-  void* allocate(std::size_t bytes) const { return ::operator new(bytes, std::align_val_t(kAlignment)); }
+  void* allocate(std::size_t bytes) const {
+    return ::operator new(bytes, std::align_val_t(kAlignment));
+  }
   void deallocate(void* memory) const noexcept {
     ::operator delete(memory, std::align_val_t(kAlignment));
   }
@@ -94,8 +96,8 @@ void parallel_for(const Space& space, const char* label, std::int64_t n, const F
   if (n > 0) space.run(label, n, f);
 }
 
-/// Replaces counts[i] by the sum of counts[0..i), for i in [0, n]: `counts` has n + 1 elements, of which
-/// the last is output only (the total). T is an integer type that holds the total.
+/// Replaces counts[i] by the sum of counts[0..i), for i in [0, n]: `counts` has n + 1 elements, of
+/// which the last is output only (the total). T is an integer type that holds the total.
 template <class Space, class T>
 void exclusive_scan(const Space& space, const char* label, std::int64_t n, T* counts) {
   static_assert(std::is_integral_v<T>, "sums of integers do not depend on their order");
@@ -111,8 +113,8 @@ T read_element(const Space& space, const T* element) {
   return value;
 }
 
-/// Memory of a space that grows and never shrinks, so that a loop stops allocating once it has seen its
-/// largest size. Elements are not initialized, and growing does not keep them.
+/// Memory of a space that grows and never shrinks, so that a loop stops allocating once it has seen
+/// its largest size. Elements are not initialized, and growing does not keep them.
 template <class T, class Space>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "plain data");
@@ -219,7 +221,8 @@ DPA4_HD inline void sort_ascending(int* values, int n) {
   }
 }
 
-/// Atomics placed the members of a group in the order the threads came by; sorting restores one order.
+/// Atomics placed the members of a group in the order the threads came by; sorting restores one
+/// order.
 struct SortGroup {
   const int* begin;
   int* members;
@@ -243,8 +246,8 @@ void fill(const Space& space, const char* label, std::int64_t n, T* out, T value
 /// @param members  (n)           out: element numbers, ascending within a key
 /// @param cursor   (n_keys)      scratch
 template <class Space>
-void group_by_key(const Space& space, const char* label, int n, const int* keys, int n_keys, int* begin,
-                  int* members, int* cursor) {
+void group_by_key(const Space& space, const char* label, int n, const int* keys, int n_keys,
+                  int* begin, int* members, int* cursor) {
   fill(space, label, n_keys, begin, 0);
   parallel_for(space, label, n, detail::CountKeys<Space>{keys, begin});
   exclusive_scan(space, label, n_keys, begin);

@@ -39,23 +39,23 @@ DPA4_HD inline bool is_edge_length(double squared_length, double squared_cutoff)
   return squared_length > kMinDistanceSquared && squared_length <= squared_cutoff;
 }
 
-/// How the atoms of a rank (its own ones, then its ghosts, numbered by the caller) are rows of the model.
-/// Several atoms may share a row: the periodic images of an owned atom fold onto its row, while each
-/// edge vector uses the position of the image itself.
+/// How the atoms of a rank (its own ones, then its ghosts, numbered by the caller) are rows of the
+/// model. Several atoms may share a row: the periodic images of an owned atom fold onto its row,
+/// while each edge vector uses the position of the image itself.
 struct NodeMap {
-  int n_owned = 0;                           // rows of the rank's own atoms
-  int n_nodes = 0;                           // n_owned, plus rows of copies of other ranks' atoms
-  TensorView<const int, 1> row_of_atom;      // (n_atoms)  in [0, n_nodes); -1: not seen by the model
-  TensorView<const int, 1> type_of_row;      // (n_nodes)  index into the model's type_map
+  int n_owned = 0;                       // rows of the rank's own atoms
+  int n_nodes = 0;                       // n_owned, plus rows of copies of other ranks' atoms
+  TensorView<const int, 1> row_of_atom;  // (n_atoms)  in [0, n_nodes); -1: not seen by the model
+  TensorView<const int, 1> type_of_row;  // (n_nodes)  index into the model's type_map
 };
 
 /// A full neighbor list in LAMMPS' layout. Any type with these four members works in its place.
 struct PagedNeighborList {
   int n_entries = 0;
-  const int* center_atom = nullptr;      // (n_entries)  ilist
-  const int* n_neighbors = nullptr;      // by atom       numneigh
+  const int* center_atom = nullptr;       // (n_entries)  ilist
+  const int* n_neighbors = nullptr;       // by atom       numneigh
   const int* const* neighbors = nullptr;  // by atom      firstneigh
-  int mask = ~0;                         // NEIGHMASK: the bits of a neighbor that are its atom number
+  int mask = ~0;  // NEIGHMASK: the bits of a neighbor that are its atom number
 
   DPA4_HD int size() const { return n_entries; }
   DPA4_HD int center(int entry) const { return center_atom[entry]; }
@@ -123,13 +123,13 @@ struct CountCandidates {
 };
 
 struct Candidates {
-  int* atom;      // neighbor, an atom number: its position is that of the image
-  int* src;       // its row
-  int* dst;       // row of the center, ascending
-  int* by_src;    // candidate numbers, ascending in src
-  int* src_begin;  // (n_nodes + 1)
+  int* atom;                // neighbor, an atom number: its position is that of the image
+  int* src;                 // its row
+  int* dst;                 // row of the center, ascending
+  int* by_src;              // candidate numbers, ascending in src
+  int* src_begin;           // (n_nodes + 1)
   std::int64_t* dst_begin;  // (n_owned + 1)
-  int* center_atom;  // (n_owned)
+  int* center_atom;         // (n_owned)
 };
 
 template <class List>
@@ -179,7 +179,8 @@ struct WriteEdges {
   DPA4_HD void operator()(std::int64_t k) const {
     const std::int64_t e = edge_of[k];
     if (edge_of[k + 1] == e) return;
-    const Displacement v = displacement(x, candidates.atom[k], candidates.center_atom[candidates.dst[k]]);
+    const Displacement v =
+        displacement(x, candidates.atom[k], candidates.center_atom[candidates.dst[k]]);
     src[e] = candidates.src[k];
     dst[e] = candidates.dst[k];
     vec[3 * e] = v.x;
@@ -221,28 +222,31 @@ struct WriteRowBegin {
 
 /// Turns LAMMPS' neighbor list into the model's edges.
 ///
-/// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst order and
-/// in src order. `update` every step: keeps those within the cutoff, in both orders, by scans alone; it
-/// allocates nothing once it has seen its largest size. The same input gives the same edges in the same
-/// order, bit for bit, for any number of threads: edges of a center follow the order of the list.
+/// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst
+/// order and in src order. `update` every step: keeps those within the cutoff, in both orders, by
+/// scans alone; it allocates nothing once it has seen its largest size. The same input gives the
+/// same edges in the same order, bit for bit, for any number of threads: edges of a center follow
+/// the order of the list.
 ///
-/// All views are in memory of the space. The lists behind `rebuild`'s arguments may be gone afterwards.
+/// All views are in memory of the space. The lists behind `rebuild`'s arguments may be gone
+/// afterwards.
 template <class Space>
 class EdgeBuilder {
  public:
   /// @param rcut           cutoff [Angstrom], > 0
   /// @param n_types        length of the model's type_map, >= 1
   /// @param exclude_types  unordered pairs of types between which there are no edges
-  EdgeBuilder(Space space, double rcut, int n_types, const std::vector<std::pair<int, int>>& exclude_types);
+  EdgeBuilder(Space space, double rcut, int n_types,
+              const std::vector<std::pair<int, int>>& exclude_types);
 
-  /// The candidates of a full list: every pair that can come within the cutoff before the next rebuild,
-  /// seen from both sides. Centers without an owned row are skipped, as are neighbors without a row.
-  /// Throws InputError if there are more pairs than an int counts.
+  /// The candidates of a full list: every pair that can come within the cutoff before the next
+  /// rebuild, seen from both sides. Centers without an owned row are skipped, as are neighbors
+  /// without a row. Throws InputError if there are more pairs than an int counts.
   template <class List>
   void rebuild(const List& list, const NodeMap& nodes);
 
-  /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid until
-  /// the next call of `update` or `rebuild`.
+  /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid
+  /// until the next call of `update` or `rebuild`.
   template <class Positions>
   EdgeList update(const Positions& x);
 
@@ -263,17 +267,18 @@ class EdgeBuilder {
   int n_owned_ = 0;
   int n_nodes_ = 0;
   int n_candidates_ = 0;
+  bool ready_ = false;  // false until the first rebuild, and after one that threw
 
-  Buffer<unsigned char> excluded_;          // (n_types, n_types)
-  Buffer<int> entry_of_row_;                // (n_owned)
-  Buffer<int> center_atom_;                 // (n_owned)
-  Buffer<std::int64_t> candidate_begin_;    // (n_owned + 1)
+  Buffer<unsigned char> excluded_;        // (n_types, n_types)
+  Buffer<int> entry_of_row_;              // (n_owned)
+  Buffer<int> center_atom_;               // (n_owned)
+  Buffer<std::int64_t> candidate_begin_;  // (n_owned + 1)
   Buffer<int> candidate_atom_, candidate_src_, candidate_dst_, candidate_by_src_;  // (n_candidates)
-  Buffer<int> candidate_src_begin_;         // (n_nodes + 1)
-  Buffer<int> edge_of_, position_of_;       // (n_candidates + 1)
-  Buffer<int> src_, dst_, by_src_;          // (E)
-  Buffer<double> vec_;                      // (E, 3)
-  Buffer<int> dst_begin_, src_begin_;       // (n_owned + 1), (n_nodes + 1)
+  Buffer<int> candidate_src_begin_;                                                // (n_nodes + 1)
+  Buffer<int> edge_of_, position_of_;  // (n_candidates + 1)
+  Buffer<int> src_, dst_, by_src_;     // (E)
+  Buffer<double> vec_;                 // (E, 3)
+  Buffer<int> dst_begin_, src_begin_;  // (n_owned + 1), (n_nodes + 1)
 };
 
 template <class Space>
@@ -307,7 +312,8 @@ EdgeBuilder<Space>::EdgeBuilder(Space space, double rcut, int n_types,
     table[static_cast<std::size_t>(a) * n_types + b] = 1;
     table[static_cast<std::size_t>(b) * n_types + a] = 1;
   }
-  space_.copy_in(excluded_.reserve(static_cast<std::int64_t>(table.size())), table.data(), table.size());
+  space_.copy_in(excluded_.reserve(static_cast<std::int64_t>(table.size())), table.data(),
+                 table.size());
 }
 
 template <class Space>
@@ -324,7 +330,7 @@ void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
   DPA4_EXPECTS(nodes.type_of_row.extent(0) == nodes.n_nodes);
   n_owned_ = nodes.n_owned;
   n_nodes_ = nodes.n_nodes;
-  n_candidates_ = 0;
+  ready_ = false;
 
   int* const entry_of_row = entry_of_row_.reserve(n_owned_);
   base::fill(space_, "edge_entries_clear", n_owned_, entry_of_row, -1);
@@ -340,9 +346,10 @@ void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
   // One less than the largest int, so that the scans' n + 1 elements still have int numbers.
   const std::int64_t total = base::read_element(space_, begin + n_owned_);
   if (total >= std::numeric_limits<int>::max()) {
-    throw InputError(std::to_string(total) +
-                     " neighbor pairs on one MPI rank are more than the 2147483646 this program can "
-                     "count: use more MPI ranks, or a smaller neighbor skin");
+    throw InputError(
+        std::to_string(total) +
+        " neighbor pairs on one MPI rank are more than the 2147483646 this program can "
+        "count: use more MPI ranks, or a smaller neighbor skin");
   }
   n_candidates_ = static_cast<int>(total);
 
@@ -359,13 +366,15 @@ void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
   const detail::Candidates out = candidates();
   base::parallel_for(space_, "edge_candidates_write", n_owned_,
                      detail::WriteCandidates<List>{rule, entry_of_row, out});
-  base::group_by_key(space_, "edge_candidates_by_src", n_candidates_, out.src, n_nodes_, out.src_begin,
-                     out.by_src, position_of_.data());
+  base::group_by_key(space_, "edge_candidates_by_src", n_candidates_, out.src, n_nodes_,
+                     out.src_begin, out.by_src, position_of_.data());
+  ready_ = true;
 }
 
 template <class Space>
 template <class Positions>
 EdgeList EdgeBuilder<Space>::update(const Positions& x) {
+  DPA4_EXPECTS(ready_);
   const detail::Candidates from = candidates();
   int* const edge_of = edge_of_.reserve(n_candidates_ + std::int64_t{1});
   int* const position_of = position_of_.reserve(n_candidates_ + std::int64_t{1});
@@ -409,11 +418,11 @@ EdgeList EdgeBuilder<Space>::update(const Positions& x) {
 
 template <class Space>
 std::int64_t EdgeBuilder<Space>::bytes() const {
-  return excluded_.bytes() + entry_of_row_.bytes() + center_atom_.bytes() + candidate_begin_.bytes() +
-         candidate_atom_.bytes() + candidate_src_.bytes() + candidate_dst_.bytes() +
-         candidate_by_src_.bytes() + candidate_src_begin_.bytes() + edge_of_.bytes() +
-         position_of_.bytes() + src_.bytes() + dst_.bytes() + by_src_.bytes() + vec_.bytes() +
-         dst_begin_.bytes() + src_begin_.bytes();
+  return excluded_.bytes() + entry_of_row_.bytes() + center_atom_.bytes() +
+         candidate_begin_.bytes() + candidate_atom_.bytes() + candidate_src_.bytes() +
+         candidate_dst_.bytes() + candidate_by_src_.bytes() + candidate_src_begin_.bytes() +
+         edge_of_.bytes() + position_of_.bytes() + src_.bytes() + dst_.bytes() + by_src_.bytes() +
+         vec_.bytes() + dst_begin_.bytes() + src_begin_.bytes();
 }
 
 }  // namespace dpa4::graph

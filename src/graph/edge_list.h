@@ -7,8 +7,9 @@ namespace dpa4::graph {
 
 /// The directed edges of one rank: views only, the storage belongs to whoever built it.
 ///
-/// An edge runs from a neighbor (`src`, any node) to a center (`dst`, an owned node); both directions
-/// of a pair of owned atoms are present, and an atom may be its own neighbor through a periodic image.
+/// An edge runs from a neighbor (`src`, any node) to a center (`dst`, an owned node); both
+/// directions of a pair of owned atoms are present, and an atom may be its own neighbor through a
+/// periodic image.
 ///
 ///   vec[e] = x[src[e]] - x[dst[e]]     [Angstrom], 1e-10 < |vec|^2 <= rcut^2
 ///
@@ -17,10 +18,11 @@ namespace dpa4::graph {
 struct EdgeList {
   int n_owned = 0;
   int n_nodes = 0;
-  TensorView<const int, 1> src;        // (E)            in [0, n_nodes)
-  TensorView<const int, 1> dst;        // (E)            in [0, n_owned), ascending
-  TensorView<const double, 2> vec;     // (E, 3)         [Angstrom]
-  TensorView<const int, 1> dst_begin;  // (n_owned + 1)  edges of center i: [dst_begin(i), dst_begin(i + 1))
+  TensorView<const int, 1> src;     // (E)            in [0, n_nodes)
+  TensorView<const int, 1> dst;     // (E)            in [0, n_owned), ascending
+  TensorView<const double, 2> vec;  // (E, 3)         [Angstrom]
+  TensorView<const int, 1>
+      dst_begin;  // (n_owned + 1)  edges of center i: [dst_begin(i), dst_begin(i + 1))
   TensorView<const int, 1> by_src;     // (E)            edge numbers, ascending in src
   TensorView<const int, 1> src_begin;  // (n_nodes + 1)  into by_src
 
