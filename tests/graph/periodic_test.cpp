@@ -138,7 +138,9 @@ TEST_P(AgainstBruteForce, BothOrdersAreConsistent) {
     for (int e = list.dst_begin(row); e < list.dst_begin(row + 1); ++e) EXPECT_EQ(list.dst(e), row);
     for (int k = list.src_begin(row); k < list.src_begin(row + 1); ++k) {
       EXPECT_EQ(list.src(list.by_src(k)), row);
-      if (k > list.src_begin(row)) EXPECT_GT(list.by_src(k), list.by_src(k - 1));
+      if (k > list.src_begin(row)) {
+        EXPECT_GT(list.by_src(k), list.by_src(k - 1));
+      }
       ++seen[list.by_src(k)];
     }
   }
