@@ -12,3 +12,10 @@ endfunction()
 dpa4_add_check(layers "${Python3_EXECUTABLE}" tools/check_layers.py)
 dpa4_add_check(layers_self_test "${Python3_EXECUTABLE}" tools/check_layers.py --self-test)
 dpa4_add_check(format "${Python3_EXECUTABLE}" tools/check_format.py)
+
+# Without liblammps the test leaves out what needs one.
+set(scripts_arguments "${torch_home}")
+if(TARGET dpa4_lammps_library)
+  list(APPEND scripts_arguments "${LAMMPS_SOURCE_DIR}" "${LAMMPS_LIBRARY_DIR}")
+endif()
+dpa4_add_check(scripts bash tests/scripts/scripts_test.sh ${scripts_arguments})

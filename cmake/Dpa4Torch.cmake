@@ -32,6 +32,7 @@ if(NOT torch_include_dir OR NOT torch_cpu_library OR NOT c10_library)
     "holds its include/ and lib/, or add LibTorch to CMAKE_PREFIX_PATH. scripts/bootstrap fetches one.")
 endif()
 
+get_filename_component(torch_home "${torch_include_dir}" DIRECTORY)
 set(torch_version "")
 foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
   if(EXISTS "${torch_include_dir}/${header}" AND NOT torch_version)

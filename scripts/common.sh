@@ -63,7 +63,7 @@ ninja_progress() {
 
 # locked NAME COMMAND...: one run at a time may do this for a cache or a build folder.
 locked() {
-  local file=$1 fd
+  local file=$1 fd status=0
   shift
   mkdir -p "$(dirname "$file")"
   exec {fd}>"$file"
@@ -71,8 +71,9 @@ locked() {
     say "another run is at work there (lock: $file); waiting for it ..."
     flock "$fd"
   fi
-  "$@"
+  "$@" || status=$?
   exec {fd}>&-
+  return "$status"
 }
 
 # What `bootstrap` takes, for the --help of those that hand it on.
