@@ -59,10 +59,9 @@ class Machine {
   /// Lanes work on different cohorts at the same time, each in buffers of its own. A machine that
   /// is parallel inside its operations has one.
   virtual int lanes() const = 0;
-  /// Edges and nodes of a cohort this machine likes best (buffers stay in its caches); the user's
-  /// cohort size is an upper bound.
-  virtual int preferred_edges() const = 0;
-  virtual int preferred_nodes() const = 0;
+  /// How many items of `bytes` bytes of buffers (edges, nodes) a cohort should have here, at most
+  /// `limit`: as many as stay in the caches of a lane, or as many as fill the machine.
+  virtual int preferred_count(std::int64_t bytes, int limit) const = 0;
 
   /// Runs task(context, lane, i) for i = 0..n-1, 0 <= lane < lanes(), each i once, calls of one
   /// lane one after another. Returns when all have been issued. An exception of a task is rethrown.
