@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/logger.h"
+#include "src/io/byte_source.h"
 #include "src/model/model_config.h"
 #include "src/model/weights.h"
 
@@ -20,11 +21,11 @@ struct CheckpointOptions {
 /// What a checkpoint file holds besides the model itself, for the log and for `dpa4 info`.
 struct CheckpointInfo {
   std::string path;
-  std::string dialect;              // "pt" or "pt_expt"
-  std::vector<std::string> heads;   // branches of a multi-task file, empty for single task
-  std::string head;                 // the branch that was read
-  std::string preset;               // name of the released shape this equals ("neo"), or empty
-  std::int64_t n_parameters = 0;    // elements of all trainable arrays
+  std::string dialect;             // "pt" or "pt_expt"
+  std::vector<std::string> heads;  // branches of a multi-task file, empty for single task
+  std::string head;                // the branch that was read
+  std::string preset;              // name of the released shape this equals ("neo"), or empty
+  std::int64_t n_parameters = 0;   // elements of all trainable arrays
   std::int64_t file_bytes = 0;
   bool has_ema = false;
   bool has_optimizer = false;
@@ -40,5 +41,9 @@ struct Checkpoint {
 /// Reads a DPA4/SeZM training checkpoint. Nothing in the file is executed.
 /// Throws InputError: one sentence naming the file, the key, its value and what would work.
 Checkpoint read_checkpoint(const std::string& path, const CheckpointOptions& options, Logger& log);
+
+/// The same for bytes that need not be a file; `path` only names them in messages.
+Checkpoint read_checkpoint(const ByteSource& source, const std::string& path,
+                           const CheckpointOptions& options, Logger& log);
 
 }  // namespace dpa4::io

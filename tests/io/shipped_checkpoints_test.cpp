@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Every checkpoint the project ships is read completely: its options, exactly the arrays they need,
+// and nothing that is not understood.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/io/checkpoint.h"
+#include "src/model/weight_schema.h"
+
+namespace dpa4::io {
+namespace {
+
+const std::string kRoot = DPA4_SOURCE_DIR;
+
+/// Keeps warnings for the test to look at.
+class RecordingLogger final : public Logger {
+ public:
+  void info(const std::string&) override {}
+  void warning(const std::string& line) override { warnings.push_back(line); }
+  std::vector<std::string> warnings;
+};
+
+std::vector<std::string> shipped_files() {
+  std::vector<std::string> files;
+  for (const char* folder : {"tests/data/golden", "tests/data/golden/pt_expt", "potentials"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/" + folder)) {
+      if (entry.path().extension() == ".pt")
+        files.push_back(std::string(folder) + "/" + entry.path().stem().string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Checkpoint read(const std::string& file, Logger& log) {
+  return read_checkpoint(kRoot + "/" + file + ".pt", {}, log);
+}
+
+class ShippedCheckpoint : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedCheckpoint, HoldsExactlyTheArraysItsOptionsNeed) {
+  RecordingLogger log;
+  const Checkpoint checkpoint = read(GetParam(), log);
+  EXPECT_EQ(log.warnings, std::vector<std::string>{});
+
+  std::set<std::string> expected;
+  for (const auto& spec : model::weight_schema(checkpoint.config)) {
+    EXPECT_TRUE(expected.insert(spec.name).second) << spec.name << " twice";
+    EXPECT_EQ(checkpoint.weights.at(spec.name).shape(), spec.shape) << spec.name;
+  }
+  std::set<std::string> actual;
+  for (const auto& [name, tensor] : checkpoint.weights.all()) actual.insert(name);
+  EXPECT_EQ(actual, expected);
+}
+
+TEST_P(ShippedCheckpoint, SaysWhatItIs) {
+  RecordingLogger log;
+  const CheckpointInfo info = read(GetParam(), log).info;
+  const bool pt_expt = GetParam().find("pt_expt") != std::string::npos;
+  EXPECT_EQ(info.dialect, pt_expt ? "pt_expt" : "pt");
+  EXPECT_EQ(info.has_optimizer, GetParam().find("with_optimizer") != std::string::npos);
+  EXPECT_FALSE(info.has_ema);
+  EXPECT_FALSE(info.lora_folded);
+  EXPECT_EQ(info.heads, std::vector<std::string>{});
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == '.'; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedCheckpoint, testing::ValuesIn(shipped_files()), test_name);
+
+}  // namespace
+}  // namespace dpa4::io
