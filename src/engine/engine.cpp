@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "src/engine/engine.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/eager/cuda_library.h"
+#include "src/eager/eager_evaluator.h"
+
+namespace dpa4::engine {
+namespace {
+
+std::string megabytes(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+}  // namespace
+
+LoadedModel load(const std::string& path, const EngineOptions& options, Logger& log) {
+  io::Checkpoint checkpoint = io::read_checkpoint(path, options.checkpoint, log);
+  LoadedModel model;
+  model.config = std::move(checkpoint.config);
+  model.info = std::move(checkpoint.info);
+  model.options = options.evaluator;
+  if (options.auto_device) {
+    std::string reason;
+    model.options.device =
+        eager::load_cuda(reason) > 0 ? model::Device::kCuda : model::Device::kCpu;
+  }
+  if (options.engine == Engine::kNative) {
+    throw InputError("engine native: not part of this build; use 'engine eager' or 'engine auto'");
+  }
+  model.engine = "eager";
+  model.reason = options.engine == Engine::kEager ? "as asked" : "the only engine of this build";
+  model.evaluator = eager::make_evaluator(model.config, checkpoint.weights, model.options);
+  return model;
+}
+
+std::vector<std::string> start_report(const LoadedModel& model) {
+  const model::ModelConfig& config = model.config;
+  const io::CheckpointInfo& info = model.info;
+  std::string elements;
+  for (const std::string& symbol : config.type_map) {
+    elements += (elements.empty() ? "" : " ") + symbol;
+    if (elements.size() > 60) {
+      elements += " ... (" + std::to_string(config.n_types()) + " types)";
+      break;
+    }
+  }
+  const model::MemoryPlan plan = model.evaluator->memory_plan();
+  std::vector<std::string> lines;
+  lines.push_back("DPA4 model " + info.path + (info.head.empty() ? "" : ", head " + info.head));
+  lines.push_back("  shape:     " + (info.preset.empty() ? std::string("custom") : info.preset) + ", " +
+                  std::to_string(info.n_parameters) + " parameters, " +
+                  std::to_string(config.blocks.size()) + " blocks, " + std::to_string(config.channels) +
+                  " channels, format " + number(config.format_version) + " (" + info.dialect + ")");
+  lines.push_back("  elements:  " + elements);
+  lines.push_back("  cutoff:    " + number(config.rcut) + " Angstrom");
+  lines.push_back("  engine:    " + model.evaluator->description() + " (" + model.reason + ")");
+  lines.push_back("  memory:    " + megabytes(plan.fixed_bytes) + " fixed + " +
+                  std::to_string(plan.bytes_per_atom) + " bytes per atom + " +
+                  std::to_string(plan.bytes_per_edge) + " bytes per edge, cohorts of " +
+                  std::to_string(plan.cohort) + " edges");
+  return lines;
+}
+
+}  // namespace dpa4::engine
