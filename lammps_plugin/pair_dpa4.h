@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pair.h"
+
+#include "lammps_plugin/lammps_halo.h"
+#include "lammps_plugin/model_source.h"
+#include "lammps_plugin/pair_settings.h"
+#include "src/base/parallel.h"
+#include "src/graph/edge_builder.h"
+
+namespace LAMMPS_NS {
+
+/// `pair_style dpa4`: hands LAMMPS' positions and neighbor list to the model and its results back.
+/// Everything here is translation: units, rows of atoms, who owns what.
+class PairDPA4 : public Pair {
+ public:
+  PairDPA4(LAMMPS* lmp, dpa4::lammps::ModelSource source);
+  ~PairDPA4() override;
+
+  void settings(int narg, char** arg) override;
+  void coeff(int narg, char** arg) override;
+  void init_style() override;
+  double init_one(int i, int j) override;
+  void compute(int eflag, int vflag) override;
+
+  int pack_forward_comm(int n, int* list, double* buffer, int pbc_flag, int* pbc) override;
+  void unpack_forward_comm(int n, int first, double* buffer) override;
+  int pack_reverse_comm(int n, int first, double* buffer) override;
+  void unpack_reverse_comm(int n, int* list, double* buffer) override;
+
+  void* extract(const char* name, int& dimension) override;
+  double memory_usage() override;
+
+ private:
+  void load_model(const std::string& path, char** file_argument);
+  void forget_model();
+  void set_type_tables();
+  [[noreturn]] void fail_argument(char** arg, const dpa4::lammps::ArgumentError& failure);
+  template <class Work>
+  void on_all_ranks(int position, const Work& work);
+
+  void rebuild_rows();
+  void rebuild_edges();
+  void refresh_types();
+  void check_special_neighbors();
+  void find_dropped_neighbor() const;
+  void add_results();
+  void add_atom_virial();
+
+  int model_type(int atom) const;
+
+  dpa4::lammps::ModelSource source_;
+  dpa4::lammps::PairSettings settings_;
+  dpa4::engine::LoadedModel model_;  // no evaluator before pair_coeff
+  dpa4::model::Conditions conditions_;
+  std::vector<double> aparam_;      // (numb_aparam), the same for every atom
+  std::vector<int> model_type_of_;  // by LAMMPS type, from 1; -1: NULL
+  double energy_unit_ = 1;          // LAMMPS' units of energy in an eV
+
+  dpa4::lammps::LammpsHalo halo_;
+  std::optional<dpa4::graph::EdgeBuilder<dpa4::base::Threads>> edges_;
+  bigint rows_built_at_ = -1;  // which build of the neighbor list the rows belong to
+  std::vector<dpa4::lammps::RowOwner> row_owner_;  // (atoms, ghosts included)
+  std::vector<int> row_of_atom_;                   // (atoms, ghosts included)
+  std::vector<int> atom_of_row_;                   // (n_nodes)
+  std::vector<int> type_of_row_;                   // (n_nodes)
+  std::vector<double> aparam_of_row_;              // (n_owned, numb_aparam)
+  int n_owned_ = 0;
+  dpa4::model::Evaluation result_;
+};
+
+}  // namespace LAMMPS_NS

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "lammps_plugin/plugin_entry.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "lammps_plugin/host_check.h"
+#include "library.h"
+#include "version.h"
+
+namespace dpa4::lammps {
+namespace {
+
+/// `plugin unload` closes a library whose last style is gone, and LAMMPS may do so at exit.
+/// LibTorch's threads and thread-local objects would then run code that is no longer there.
+void keep_loaded(const void* address_in_library) {
+  Dl_info info;
+  if (dladdr(address_in_library, &info) != 0) {
+    dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
+}  // namespace
+
+void register_pair_style(void* lammps, void* handle, void* register_function, const char* name,
+                         const char* info, lammpsplugin_factory1* creator) {
+  keep_loaded(reinterpret_cast<const void*>(creator));
+  const std::string problem = mismatch(compiled_for(), traits_of(lammps));
+  if (!problem.empty()) {
+    lammps_error(lammps, LMP_ERROR_ALL | LMP_ERROR_WORLD, problem.c_str());
+    return;
+  }
+  lammpsplugin_t plugin{};
+  plugin.version = LAMMPS_VERSION;
+  plugin.style = "pair";
+  plugin.name = name;
+  plugin.info = info;
+  plugin.author = "the dpa4-lammps authors";
+  plugin.creator.v1 = creator;
+  plugin.handle = handle;
+  reinterpret_cast<lammpsplugin_regfunc>(register_function)(&plugin, lammps);
+}
+
+}  // namespace dpa4::lammps
