@@ -103,3 +103,30 @@ function(dpa4_set_test_properties test threads processors timeout labels)
     TIMEOUT ${timeout}
     ENVIRONMENT "OMP_NUM_THREADS=${threads};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
 endfunction()
+
+# dpa4_cpu_instruction_sets(variable): the copies that the CPU kernels are compiled in. "base" is what
+# the compiler makes without further flags; the program chooses among them when it starts.
+function(dpa4_cpu_instruction_sets variable)
+  set(isas base)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND isas avx2 avx512)
+  endif()
+  set(${variable} ${isas} PARENT_SCOPE)
+endfunction()
+
+# dpa4_add_isa_objects(name ISA isa SOURCES ... DEFINITIONS ...): objects for one instruction set. The
+# flags allow vectors where the language asks for errno or floating-point traps, nothing else: values are
+# those of IEEE arithmetic with fused multiply-add.
+function(dpa4_add_isa_objects name)
+  cmake_parse_arguments(arg "" "ISA" "SOURCES;DEFINITIONS" ${ARGN})
+  add_library(${name} OBJECT ${arg_SOURCES})
+  dpa4_set_flags(${name})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
+  target_compile_options(${name} PRIVATE -O3 -fno-math-errno -fno-trapping-math)
+  if(arg_ISA STREQUAL "avx2")
+    target_compile_options(${name} PRIVATE -mavx2 -mfma)
+  elseif(arg_ISA STREQUAL "avx512")
+    target_compile_options(${name} PRIVATE
+      -mavx2 -mfma -mavx512f -mavx512dq -mavx512vl -mavx512bw -mprefer-vector-width=512)
+  endif()
+endfunction()

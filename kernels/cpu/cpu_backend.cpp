@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "kernels/cpu/cpu_backend.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "src/base/error.h"
+
+namespace dpa4::cpu {
+
+#define DPA4_CPU_DECLARE(isa)                           \
+  namespace isa {                                       \
+  void fill_table(kernels::KernelTable<float>& table);  \
+  void fill_table(kernels::KernelTable<double>& table); \
+  }
+DPA4_CPU_DECLARE(base)
+#ifdef DPA4_CPU_X86
+DPA4_CPU_DECLARE(avx2)
+DPA4_CPU_DECLARE(avx512)
+#endif
+#undef DPA4_CPU_DECLARE
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+#ifdef DPA4_CPU_X86
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
+    names.push_back("avx512");
+  }
+  if (avx2) names.push_back("avx2");
+#endif
+  names.push_back("base");
+  return names;
+}
+
+namespace {
+
+template <class Real>
+void fill(const std::string& name, kernels::KernelTable<Real>& table) {
+#ifdef DPA4_CPU_X86
+  if (name == "avx512") return avx512::fill_table(table);
+  if (name == "avx2") return avx2::fill_table(table);
+#endif
+  base::fill_table(table);
+}
+
+class CpuMachine final : public kernels::Machine {
+ public:
+  std::string name() const override { return instruction_sets().front(); }
+  bool host_memory() const override { return true; }
+
+  std::int64_t free_bytes() const override {
+    return static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  }
+
+  void* allocate(std::size_t bytes) override {
+    constexpr std::size_t kAlignment = 256;
+    void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
+    if (memory == nullptr) {
+      throw InputError("out of memory: the model needs " + std::to_string(bytes) +
+                       " more bytes; use a smaller system or more ranks");
+    }
+    return memory;
+  }
+  void release(void* memory) override { std::free(memory); }
+
+  kernels::Stream stream() override { return nullptr; }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void zero(void* memory, std::size_t bytes) override {
+    if (bytes > 0) std::memset(memory, 0, bytes);
+  }
+  void synchronize() override {}
+
+  int lanes() const override { return std::max(1, omp_get_max_threads()); }
+
+  int preferred_count(std::int64_t bytes, int limit) const override {
+    // Buffers of a cohort should stay in a core's second-level cache, beside the weights.
+    constexpr std::int64_t kCacheBytes = 768 * 1024;
+    constexpr std::int64_t kFewest = 16, kMost = 256;
+    const std::int64_t count = kCacheBytes / std::max<std::int64_t>(bytes, 1);
+    return static_cast<int>(std::min<std::int64_t>(limit, std::clamp(count, kFewest, kMost)));
+  }
+
+  void for_each(int n, Task task, void* context) override {
+    std::exception_ptr error;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(std::min(lanes(), std::max(n, 1)))
+    for (int i = 0; i < n; ++i) {
+      try {
+        task(context, omp_get_thread_num(), i);
+      } catch (...) {
+#pragma omp critical(dpa4_cpu_machine_error)
+        if (!error) error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  }
+};
+
+}  // namespace
+
+template <class Real>
+const kernels::KernelTable<Real>& table(const std::string& instruction_set) {
+  static const std::vector<std::string> names = instruction_sets();
+  static const std::vector<kernels::KernelTable<Real>> tables = [] {
+    std::vector<kernels::KernelTable<Real>> all(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) fill(names[i], all[i]);
+    return all;
+  }();
+  if (instruction_set.empty()) return tables.front();
+  const auto found = std::find(names.begin(), names.end(), instruction_set);
+  if (found == names.end()) {
+    throw InputError("instruction set '" + instruction_set + "' is not available here");
+  }
+  return tables[static_cast<std::size_t>(found - names.begin())];
+}
+
+template const kernels::KernelTable<float>& table<float>(const std::string&);
+template const kernels::KernelTable<double>& table<double>(const std::string&);
+
+std::unique_ptr<kernels::Machine> make_machine() { return std::make_unique<CpuMachine>(); }
+
+}  // namespace dpa4::cpu
