@@ -47,8 +47,8 @@ struct EdgeGeometryBackwardArgs {
   const double* vec = nullptr;          // (E, 3) by edge
   const Real* frequencies = nullptr;    // (n_radial)
   const Real* grad_length = nullptr;    // (count) or null
-  const Real* grad_envelope = nullptr;  // (count)
-  const Real* grad_basis = nullptr;     // (count, n_radial)
+  const Real* grad_envelope = nullptr;  // (count) or null
+  const Real* grad_basis = nullptr;     // (count, n_radial) or null
   const Real* grad_unit = nullptr;      // (count, 3) or null
   const Real* torque = nullptr;         // (count, 3), see rotate_mix.h, or null
   Real* grad_vec = nullptr;             // (E, 3) by edge    +=

@@ -26,9 +26,9 @@ struct So2Layer {
 ///
 /// Formulas of the gate: src/math/activation.h.
 ///
-/// What the backward needs is kept on request: plane j < n_layers - 1 of `kept` is z of layer j,
-/// plane n_layers - 1 the result u. Row of edge i in a plane: kept_row[i] (negative: not kept), or
-/// i where kept_row is null.
+/// What the backward needs is kept on request: plane j < n_layers - 1 of `kept` is z of layer j
+/// and, with keep_result, plane n_layers - 1 the result u. Row of edge i in a plane: kept_row[i]
+/// (negative: not kept), or i where kept_row is null.
 template <class Real>
 struct So2StackArgs {
   int count = 0;
@@ -39,7 +39,8 @@ struct So2StackArgs {
   Real* kept = nullptr;                    // (n_layers, F, kept_rows, R, Cf) or null
   std::int64_t kept_rows = 0;
   const int* kept_row = nullptr;  // (count) or null
-  Real* work = nullptr;           // count * so2_stack_work(shape) elements
+  bool keep_result = false;
+  Real* work = nullptr;  // count * so2_stack_work(shape) elements
 };
 
 /// The transpose. grad_u: dE/du of the result on entry, of the input on return. `kept` points at

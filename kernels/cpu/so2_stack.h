@@ -82,7 +82,7 @@ void so2_stack(const kernels::So2StackArgs<Real>& args, kernels::Stream) {
   Real* gate = args.work + static_cast<std::int64_t>(size.n_focus) * count * size.row;
   // Where row i of plane j and focus f goes, or null.
   const auto kept_row = [&](int j, int f, int i) -> Real* {
-    if (args.kept == nullptr) return nullptr;
+    if (args.kept == nullptr || (j + 1 == args.n_layers && !args.keep_result)) return nullptr;
     const std::int64_t row = args.kept_row != nullptr ? args.kept_row[i] : i;
     if (row < 0) return nullptr;
     return args.kept +
