@@ -102,12 +102,14 @@ Branches list_branches(const Options& model_dict) {
   Branches branches;
   for (const auto& [key, value] : model_dict.dict()->entries) {
     if (!key.is(Kind::kText)) continue;
-    const std::string name(key.text());
-    branches.names.push_back(name);
-    branches.aliases[name] = name;
+    branches.names.emplace_back(key.text());
+    branches.aliases[branches.names.back()] = branches.names.back();
   }
-  for (const std::string& name : branches.names) {
-    for (const std::string& alias : model_dict.section(name).texts("model_branch_alias")) {
+  for (const auto& [key, value] : model_dict.dict()->entries) {
+    if (!key.is(Kind::kText) || !value.is(Kind::kDict)) continue;
+    const std::string name(key.text());
+    const Options params(model_dict.path(), "model_dict." + name, &value.dict());
+    for (const std::string& alias : params.texts("model_branch_alias")) {
       branches.aliases.emplace(alias, name);
     }
   }
@@ -166,6 +168,10 @@ void refuse_foreign_arrays(const StateDict& state, const std::string& path) {
       throw InputError(path + ": " + entry.key +
                        ": direct-force (dens) models are not implemented; use an "
                        "energy model");
+    }
+    if (name.rfind("models.", 0) == 0) {
+      throw InputError(path + ": " + entry.key +
+                       ": bridged models of dp --pt-expt are not implemented; train with dp --pt");
     }
     if (name.rfind("descriptor.pair_film.", 0) == 0) {
       throw InputError(path + ": " + entry.key +
@@ -243,9 +249,8 @@ void warn_about_unknown(const StateDict& state, const std::vector<model::WeightS
   for (const model::WeightSpec& spec : schema) known.insert(spec.name);
   std::vector<std::string> unknown;
   for (const auto& [name, entry] : state.entries()) {
-    const bool trained = entry.value.is(Kind::kTensor) &&
-                         pickle::name_of(entry.value.tensor().type) != std::string("int64") &&
-                         pickle::name_of(entry.value.tensor().type) != std::string("bool");
+    const bool trained =
+        entry.value.is(Kind::kTensor) && pickle::is_floating(entry.value.tensor().type);
     if (trained && known.count(name) == 0 && !is_derived(name) && !is_lora(name)) {
       unknown.push_back(entry.key);
     }

@@ -38,7 +38,10 @@ std::optional<Adapter> adapter_of(const std::string& weight) {
 double load_scaling(const StateDict& state, TensorLoader& loader, const std::string& name) {
   const StateDict::Entry* entry = state.find(name);
   if (entry == nullptr) return 1.0;
-  return loader.load(*entry, loader.shape_of(*entry)).to<double>().at(0);
+  const std::vector<double> values = loader.load(*entry, loader.shape_of(*entry)).to<double>();
+  if (values.size() != 1)
+    throw InputError(loader.path() + ": " + entry->key + " is not one number");
+  return values.front();
 }
 
 /// w[level, i, o] += scaling * sum_r a[level, r, i] b[level, o, r]

@@ -248,6 +248,11 @@ const char* name_of(ScalarType type) {
   return "?";
 }
 
+bool is_floating(ScalarType type) {
+  return type == ScalarType::kFloat16 || type == ScalarType::kBFloat16 ||
+         type == ScalarType::kFloat32 || type == ScalarType::kFloat64;
+}
+
 /// The stack machine of the pickle format.
 class Machine {
  public:
@@ -343,11 +348,25 @@ class Machine {
     return items;
   }
 
-  void remember(std::uint32_t index) { memo_[index] = top(); }
+  /// Writers number what they remember 0, 1, 2, ...; anything else is legal but rare.
+  void remember(std::uint32_t index) {
+    const Value value = top();
+    if (index < memo_.size()) {
+      memo_[index] = value;
+    } else if (index == memo_.size()) {
+      memo_.push_back(value);
+    } else {
+      sparse_memo_[index] = value;
+    }
+  }
 
   void recall(std::uint32_t index) {
-    const auto found = memo_.find(index);
-    if (found == memo_.end()) fail_damaged("it refers to an object that does not exist");
+    if (index < memo_.size()) {
+      push(memo_[index]);
+      return;
+    }
+    const auto found = sparse_memo_.find(index);
+    if (found == sparse_memo_.end()) fail_damaged("it refers to an object that does not exist");
     push(found->second);
   }
 
@@ -594,7 +613,7 @@ class Machine {
         remember(number<std::uint32_t>());
         return true;
       case kOpMemoize:
-        remember(static_cast<std::uint32_t>(memo_.size()));
+        remember(static_cast<std::uint32_t>(memo_.size() + sparse_memo_.size()));
         return true;
       case kOpBinGet:
         recall(number<std::uint8_t>());
@@ -726,9 +745,10 @@ class Machine {
   const char* at_;
   const char* end_;
   bool stopped_ = false;
-  std::vector<Value> stack_;
-  std::vector<std::size_t> marks_;  // positions of marks in stack_
-  std::unordered_map<std::uint32_t, Value> memo_;
+  std::deque<Value> stack_;  // grows without copying: memory stays a small multiple of the pickle
+  std::deque<std::size_t> marks_;  // positions of marks in stack_
+  std::deque<Value> memo_;
+  std::unordered_map<std::uint32_t, Value> sparse_memo_;
 };
 
 std::unique_ptr<Document> parse(std::vector<char> bytes, const std::string& path) {

@@ -112,6 +112,7 @@ enum class ScalarType : std::uint8_t {
 
 std::size_t size_of(ScalarType type);
 const char* name_of(ScalarType type);
+bool is_floating(ScalarType type);
 
 /// A block of numbers stored beside the pickle under `key`; nothing of it has been read.
 struct Storage {

@@ -149,20 +149,22 @@ std::string canonical_name(const std::string& local, Dialect dialect) {
 }
 
 bool is_derived(const std::string& name) {
-  constexpr std::array<std::string_view, 26> kLeaves = {
-      "expand_index",          "balance_weight", "m0_idx",
-      "pos_indices",           "neg_indices",    "kernel_compact_index",
-      "kernel_dense_index",    "coeff_index_m",  "degree_index_m",
-      "degree_index_full",     "degree_index",   "rotate_inv_rescale_full",
-      "to_grid_mat",           "from_grid_mat",  "frame_values",
-      "version_tensor",        "mean",           "stddev",
-      "graph_lower_disabled",  "type_mask",      "out_std",
-      "dens_force_rmsd",       "min_nbor_dist",  "_min_nbor_dist",
-      "default_fparam_tensor", "_empty_tensor"};
-  constexpr std::array<std::string_view, 6> kModules = {
+  // clang-format off
+  constexpr std::array<std::string_view, 30> kLeaves = {
+      "expand_index", "balance_weight", "m0_idx", "pos_indices", "neg_indices",
+      "kernel_compact_index", "kernel_dense_index", "coeff_index_m", "degree_index_m",
+      "degree_index_full", "degree_index", "rotate_inv_rescale_full", "to_grid_mat",
+      "from_grid_mat", "frame_values", "version_tensor", "mean", "stddev", "graph_lower_disabled",
+      "type_mask", "out_std", "dens_force_rmsd", "min_nbor_dist", "_min_nbor_dist",
+      "default_fparam_tensor", "_empty_tensor", "right_mult_proj", "basis", "pi_tensor",
+      "gaussian_coeff"};
+  // clang-format on
+  // The spin modules of a model without active spin contribute nothing.
+  constexpr std::array<std::string_view, 8> kModules = {
       "descriptor.wigner_calc.",           "descriptor.gie.",
       "descriptor.gie_zonal_wigner_calc.", "descriptor.inner_clamp.",
-      "descriptor.bridging_switch.",       "inter_potential."};
+      "descriptor.bridging_switch.",       "inter_potential.",
+      "descriptor.spin_embedding.",        "descriptor.env_seed_embedding.spin_scale"};
   const std::string_view leaf = std::string_view(name).substr(name.rfind('.') + 1);
   return std::find(kLeaves.begin(), kLeaves.end(), leaf) != kLeaves.end() ||
          std::any_of(kModules.begin(), kModules.end(),

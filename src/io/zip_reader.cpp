@@ -186,10 +186,13 @@ void ZipReader::read_entry(const std::vector<std::uint8_t>& directory, std::size
 
 std::uint64_t ZipReader::data_offset(const ZipMember& member) const {
   if ((member.flags & kFlagEncrypted) != 0) fail("member '" + member.name + "' is encrypted");
-  if (member.method != 0 || member.stored_size != member.size) {
+  if (member.method != 0) {
     fail("member '" + member.name +
-         "' is compressed, which torch.save never does: unpack the archive and save it with "
+         "' is compressed, which torch.save never does; unpack the archive and save it with "
          "torch.save");
+  }
+  if (member.stored_size != member.size) {
+    fail("damaged zip archive: member '" + member.name + "' has two different sizes");
   }
   const std::string damaged = "damaged zip archive: bad header of member '" + member.name + "'";
   const std::uint64_t room = source_.size() - member.header_offset;

@@ -11,19 +11,14 @@
 
 #include "src/io/checkpoint.h"
 #include "src/model/weight_schema.h"
+#include "tests/support/checkpoint_reading.h"
 
 namespace dpa4::io {
 namespace {
 
 const std::string kRoot = DPA4_SOURCE_DIR;
 
-/// Keeps warnings for the test to look at.
-class RecordingLogger final : public Logger {
- public:
-  void info(const std::string&) override {}
-  void warning(const std::string& line) override { warnings.push_back(line); }
-  std::vector<std::string> warnings;
-};
+using dpa4::testing::RecordingLogger;
 
 std::vector<std::string> shipped_files() {
   std::vector<std::string> files;
@@ -41,7 +36,7 @@ Checkpoint read(const std::string& file, Logger& log) {
   return read_checkpoint(kRoot + "/" + file + ".pt", {}, log);
 }
 
-class ShippedCheckpoint : public testing::TestWithParam<std::string> {};
+class ShippedCheckpoint : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedCheckpoint, HoldsExactlyTheArraysItsOptionsNeed) {
   RecordingLogger log;
@@ -69,14 +64,14 @@ TEST_P(ShippedCheckpoint, SaysWhatItIs) {
   EXPECT_EQ(info.heads, std::vector<std::string>{});
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '/' || c == '.'; }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ShippedCheckpoint, testing::ValuesIn(shipped_files()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, ShippedCheckpoint, ::testing::ValuesIn(shipped_files()), test_name);
 
 }  // namespace
 }  // namespace dpa4::io
