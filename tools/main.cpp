@@ -168,7 +168,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::clog << "dpa4: out of memory\n";
   } catch (const std::exception& error) {
-    std::clog << "dpa4: internal error: " << error.what() << "\n";
+    // LibTorch puts a stack trace behind the first line.
+    const std::string text = error.what();
+    std::clog << "dpa4: internal error: " << text.substr(0, text.find('\n')) << "\n";
   }
   return dpa4::tools::kInternalError;
 }

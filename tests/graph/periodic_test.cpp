@@ -103,6 +103,21 @@ Structure random_structure(const std::string& name, const Cell& cell, int n, dou
   return s;
 }
 
+/// Atoms on faces, edges and corners of the cell, where rounding decides on which side they are.
+Structure structure_on_faces(const Cell& cell) {
+  Structure s{"on_the_faces", cell, {}, {}};
+  const double fractions[][3] = {
+      {0, 0, 0}, {1, 0.5, 0.5}, {0.5, -1e-17, 0.25}, {0.3, 0.3, 1 - 1e-16}};
+  for (const auto& f : fractions) {
+    for (int d = 0; d < 3; ++d) {
+      s.x.push_back(f[0] * cell.vectors[0][d] + f[1] * cell.vectors[1][d] +
+                    f[2] * cell.vectors[2][d]);
+    }
+    s.type.push_back(0);
+  }
+  return s;
+}
+
 Cell cell_of(const std::array<std::array<double, 3>, 3>& vectors, bool a, bool b, bool c) {
   return {vectors, {a, b, c}};
 }
@@ -163,6 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         random_structure("wire_b", cell_of(triclinic(5), false, true, false), 10, 0.5, 10),
         random_structure("wire_c", cell_of(triclinic(5), false, false, true), 10, 0.5, 11),
         random_structure("open", cell_of(triclinic(7), false, false, false), 30, 0.5, 12),
+        structure_on_faces(cell_of(triclinic(6), true, true, true)),
         random_structure("left_handed",
                          cell_of({{{0, 6, 0}, {6.5, 0, 0}, {0, 0, 7}}}, true, true, true), 12, 0,
                          13)),

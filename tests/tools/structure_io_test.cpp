@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -232,6 +234,59 @@ TEST(ReadStructures, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(error_of([] { read_structures("/nowhere/x.data", {}); }),
             "/nowhere/x.data: cannot open this file");
   EXPECT_EQ(error_of([] { read_structures("/", {}); }), "/: this is a folder, not a file");
+}
+
+/// Changes, drops or repeats a few characters.
+std::string mutated(std::string text, std::mt19937& engine) {
+  const std::string letters = "0123456789.-+eE #\n\t=\":,anifAtoms\0\xff";
+  const int n_changes = 1 + static_cast<int>(engine() % 4);
+  for (int k = 0; k < n_changes && !text.empty(); ++k) {
+    const std::size_t at = engine() % text.size();
+    switch (engine() % 4) {
+      case 0:
+        text[at] = letters[engine() % letters.size()];
+        break;
+      case 1:
+        text.erase(at, 1 + engine() % 20);
+        break;
+      case 2:
+        text.insert(at, text.substr(engine() % text.size(), engine() % 30));
+        break;
+      case 3:
+        text.resize(at);
+        break;
+    }
+  }
+  return text;
+}
+
+TEST(Readers, BrokenFilesAreReadOrRefusedButNeverCrash) {
+  const std::string valid_data = kHeader +
+                                 "0.5 -0.25 1.5 xy xz yz\n\nAtom Type Labels\n\n1 Si\n2 C\n\n"
+                                 "Masses\n\n1 28.0855 # Si\n2 12.011 # C\n\nAtoms # atomic\n\n"
+                                 "7 2 0.1 0.2 0.3 0 -1 2\n3 1 1.5 2.5 3.5\n";
+  const std::string valid_xyz =
+      "2\nLattice=\"3 0 0 0.5 4 0 -1 0.25 5\" Properties=species:S:1:pos:R:3:aparam:R:2 pbc=\"T F "
+      "T\"\n"
+      "Si 1 2 3 0.1 0.2\nC 4 5 6 0.3 0.4\n1\nfree\nO 1 2 3\n";
+  std::mt19937 engine(1);
+  int n_refused = 0;
+  constexpr int kFiles = 4000;
+  for (int k = 0; k < kFiles; ++k) {
+    const std::string text = mutated(k % 2 == 0 ? valid_data : valid_xyz, engine);
+    try {
+      const std::vector<Structure> frames = k % 2 == 0 ? std::vector{data(text)} : xyz(text);
+      for (const Structure& frame : frames) {
+        ASSERT_EQ(frame.x.size(), 3 * frame.element.size()) << text;
+        for (const double value : frame.x) ASSERT_TRUE(std::isfinite(value)) << text;
+      }
+    } catch (const InputError& error) {
+      ASSERT_EQ(std::string(error.what()).rfind("file:", 0), 0u) << error.what();
+      ++n_refused;
+    }
+  }
+  EXPECT_GT(n_refused, kFiles / 4);
+  EXPECT_LT(n_refused, kFiles) << "some changes are harmless";
 }
 
 }  // namespace
