@@ -23,8 +23,9 @@ Ffn::Ffn(const Options& options, const TensorStore& weights) : options_(options)
   const math::GridMatrices grid =
       options.grid == GridKind::kSO3
           ? math::so3_grid(options.lmax, options.lmax, options.kmax, math::RowLayout::kPacked)
-          : math::s2_grid(options.lmax, options.lmax, math::RowLayout::kPacked,
-                          options.lebedev ? math::S2Points::kLebedev : math::S2Points::kProductSquare);
+          : math::s2_grid(
+                options.lmax, options.lmax, math::RowLayout::kPacked,
+                options.lebedev ? math::S2Points::kLebedev : math::S2Points::kProductSquare);
   grid_.emplace(w_.scope("act"), options.op, grid, degrees, options.hidden, 1);
 }
 
@@ -50,17 +51,23 @@ BlockStack::BlockStack(const model::ModelConfig& config, const TensorStore& desc
     Block block{shape, w, So2Conv(config, shape, w.scope("so2_conv"), embedding), {}};
     for (int j = 0; j < config.ffn_blocks; ++j) {
       block.ffns.emplace_back(
-          Ffn::Options{shape.node_lmax, shape.kmax, config.ffn_neurons, config.ffn_grid, config.ffn_op,
-                       config.lebedev_ffn,
-                       config.ffn_grid != GridKind::kNone || config.glu_activation, config.activation},
+          Ffn::Options{shape.node_lmax, shape.kmax, config.ffn_neurons, config.ffn_grid,
+                       config.ffn_op, config.lebedev_ffn,
+                       config.ffn_grid != GridKind::kNone || config.glu_activation,
+                       config.activation},
           w.scope("ffns", j));
     }
     blocks_.push_back(std::move(block));
   }
   const bool scalar = config.readout_grid == GridKind::kNone;
-  const Ffn::Options readout{scalar ? 0 : config.readout_lmax, config.readout_kmax,
-                             config.readout_neurons, config.readout_grid, config.readout_op,
-                             /*lebedev=*/true, config.glu_activation, config.activation};
+  const Ffn::Options readout{scalar ? 0 : config.readout_lmax,
+                             config.readout_kmax,
+                             config.readout_neurons,
+                             config.readout_grid,
+                             config.readout_op,
+                             /*lebedev=*/true,
+                             config.glu_activation,
+                             config.activation};
   for (int j = 0; j + 1 < config.readout_layers; ++j) {
     readout_.emplace_back(readout, w_.scope("readout_pre_layers", j));
   }
@@ -88,7 +95,7 @@ at::Tensor BlockStack::conv_post(const Block& block, const at::Tensor& message) 
   at::Tensor y = message;
   if (config_.sandwich_norm[1]) {
     y = equivariant_norm(block.w.scope("post_so2_norm"), y, block.shape.lmax,
-                         config_.edge_norm_radial ? 1e-5 : 1.0);
+                         config_.edge_norm_radial ? 1e-5 : 1.0, config_.precision);
   }
   const int64_t missing = rows_of(block.shape.node_lmax) - y.size(1);
   return missing == 0 ? y : at::constant_pad_nd(y, {0, 0, 0, missing});
@@ -97,9 +104,11 @@ at::Tensor BlockStack::conv_post(const Block& block, const at::Tensor& message) 
 at::Tensor BlockStack::ffn_unit(const Block& block, std::size_t j, const at::Tensor& x) const {
   const int index = static_cast<int>(j), lmax = block.shape.node_lmax;
   at::Tensor t = x;
-  if (config_.sandwich_norm[2]) t = equivariant_norm(block.w.scope("pre_ffn_norms", index), t, lmax, 1e-5);
+  if (config_.sandwich_norm[2])
+    t = equivariant_norm(block.w.scope("pre_ffn_norms", index), t, lmax, 1e-5, config_.precision);
   t = block.ffns[j].forward(t);
-  if (config_.sandwich_norm[3]) t = equivariant_norm(block.w.scope("post_ffn_norms", index), t, lmax, 1e-5);
+  if (config_.sandwich_norm[3])
+    t = equivariant_norm(block.w.scope("post_ffn_norms", index), t, lmax, 1e-5, config_.precision);
   if (config_.layer_scale) t = t * block.w("adam_ffn_layer_scales." + std::to_string(index));
   return t;
 }
@@ -162,11 +171,12 @@ Var BlockStack::attention_blocks(Tape& tape, EdgeStream& edges, const NodeState&
       } else {
         sources.push_back(partial);
       }
-      const Var ffn_input = attend(tape, block.w.scope(prefix + "_ffns", static_cast<int>(j)), sources,
-                                   unit, lmax, n);
-      unit = tape.rows({ffn_input}, n, [this, &block, j](const std::vector<at::Tensor>& in, RowRange) {
-        return std::vector<at::Tensor>{ffn_unit(block, j, in[0])};
-      })[0];
+      const Var ffn_input = attend(tape, block.w.scope(prefix + "_ffns", static_cast<int>(j)),
+                                   sources, unit, lmax, n);
+      unit =
+          tape.rows({ffn_input}, n, [this, &block, j](const std::vector<at::Tensor>& in, RowRange) {
+            return std::vector<at::Tensor>{ffn_unit(block, j, in[0])};
+          })[0];
       units.push_back(unit);
       if (!full) {
         partial = tape.rows({partial, unit}, n, [](const std::vector<at::Tensor>& in, RowRange) {

@@ -36,10 +36,12 @@ class Ffn {
   std::optional<GridNet> grid_;
 };
 
-/// The interaction blocks and the read-out: node features -> invariant descriptor (spec part 2, section 8).
+/// The interaction blocks and the read-out: node features -> invariant descriptor (spec part 2,
+/// section 8).
 class BlockStack {
  public:
-  BlockStack(const model::ModelConfig& config, const TensorStore& descriptor, const Embedding& embedding);
+  BlockStack(const model::ModelConfig& config, const TensorStore& descriptor,
+             const Embedding& embedding);
 
   /// The descriptor of every owned atom, (n_owned, C).
   Var forward(Tape& tape, EdgeStream& edges, const NodeState& state, const at::Tensor& type_table,
@@ -55,15 +57,16 @@ class BlockStack {
 
   /// A step of a residual stream: the output of one unit, not yet added to anything.
   Var conv_unit(Tape& tape, EdgeStream& edges, const Block& block, const Var& input,
-                const NodeState& state, const at::Tensor& type_table, model::HaloExchange& halo) const;
+                const NodeState& state, const at::Tensor& type_table,
+                model::HaloExchange& halo) const;
   at::Tensor conv_post(const Block& block, const at::Tensor& message) const;
   at::Tensor ffn_unit(const Block& block, std::size_t j, const at::Tensor& x) const;
   Var truncated(Tape& tape, const Var& x, int lmax, int64_t n) const;
   Var attend(Tape& tape, const TensorStore& w, const std::vector<Var>& sources, const Var& current,
              int lmax, int64_t n) const;
 
-  Var plain_blocks(Tape& tape, EdgeStream& edges, const NodeState& state, const at::Tensor& type_table,
-                   model::HaloExchange& halo) const;
+  Var plain_blocks(Tape& tape, EdgeStream& edges, const NodeState& state,
+                   const at::Tensor& type_table, model::HaloExchange& halo) const;
   Var attention_blocks(Tape& tape, EdgeStream& edges, const NodeState& state,
                        const at::Tensor& type_table, model::HaloExchange& halo) const;
 

@@ -7,7 +7,8 @@
 namespace dpa4::eager {
 
 int load_cuda(std::string& reason) {
-  // Loading the library registers its kernels; it sits beside libtorch_cpu.so, whose search path finds it.
+  // Loading the library registers its kernels; it sits beside libtorch_cpu.so, whose search path
+  // finds it.
   static const std::string load_error = [] {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr) return std::string();
     Dl_info cpu_library{};

@@ -30,12 +30,13 @@ using model::Structure;
 using model::Weights;
 
 at::TensorOptions tensor_options(const EvaluatorOptions& options) {
-  at::TensorOptions out =
-      at::TensorOptions().dtype(options.precision == Precision::kFloat64 ? at::kDouble : at::kFloat);
+  at::TensorOptions out = at::TensorOptions().dtype(
+      options.precision == Precision::kFloat64 ? at::kDouble : at::kFloat);
   if (options.device == Device::kCpu) return out.device(at::kCPU);
   std::string reason;
   const int count = load_cuda(reason);
-  if (count == 0) throw InputError("device cuda: " + reason + "; use 'device cpu' or 'device auto'");
+  if (count == 0)
+    throw InputError("device cuda: " + reason + "; use 'device cpu' or 'device auto'");
   if (options.device_index < 0 || options.device_index >= count) {
     throw InputError("device cuda: index " + std::to_string(options.device_index) + ", but " +
                      std::to_string(count) + " device(s) are visible");
@@ -63,7 +64,8 @@ class EagerEvaluator final : public model::Evaluator {
       std::vector<double> numbers;
       for (const std::string& symbol : config_.type_map) {
         const int z = model::atomic_number(symbol);
-        if (z == 0) throw InputError("bridging_method ZBL: type_map entry '" + symbol + "' is no element");
+        if (z == 0)
+          throw InputError("bridging_method ZBL: type_map entry '" + symbol + "' is no element");
         numbers.push_back(z);
       }
       atomic_number_ = constant(numbers, {n_types}, exact);
@@ -97,7 +99,8 @@ class EagerEvaluator final : public model::Evaluator {
   std::string description() const override {
     return "eager (LibTorch), " +
            std::string(options_.precision == Precision::kFloat64 ? "float64" : "float32") + ", " +
-           (options_.device == Device::kCpu ? "cpu" : "cuda:" + std::to_string(options_.device_index));
+           (options_.device == Device::kCpu ? "cpu"
+                                            : "cuda:" + std::to_string(options_.device_index));
   }
 
   MemoryPlan memory_plan() const override;
@@ -110,8 +113,8 @@ class EagerEvaluator final : public model::Evaluator {
   }
 
   /// (n_owned) float64: network, biases, ZBL, excluded types.
-  Var atom_energies(Tape& tape, EdgeStream& stream, const Var& descriptor, const Structure& structure,
-                    const Conditions& conditions) const {
+  Var atom_energies(Tape& tape, EdgeStream& stream, const Var& descriptor,
+                    const Structure& structure, const Conditions& conditions) const {
     const int64_t n = stream.n_owned();
     const at::Tensor types = stream.node_type().narrow(0, 0, n);
     const at::Tensor fparam = frame_parameters(conditions, n);
@@ -142,7 +145,8 @@ class EagerEvaluator final : public model::Evaluator {
     if (!config_.add_chg_spin_ebd) return at::Tensor();
     const auto& value = conditions.charge_spin ? conditions.charge_spin : config_.default_chg_spin;
     if (!value) {
-      throw InputError("this model needs a total charge and a spin multiplicity: give charge and spin");
+      throw InputError(
+          "this model needs a total charge and a spin multiplicity: give charge and spin");
     }
     const double charge = (*value)[0], spin = (*value)[1];
     if (charge != std::floor(charge) || charge < -100 || charge > 99) {
@@ -156,7 +160,8 @@ class EagerEvaluator final : public model::Evaluator {
 
   at::Tensor frame_parameters(const Conditions& conditions, int64_t n) const {
     if (config_.numb_fparam == 0) {
-      if (!conditions.fparam.empty()) throw InputError("fparam: this model takes no frame parameters");
+      if (!conditions.fparam.empty())
+        throw InputError("fparam: this model takes no frame parameters");
       return at::Tensor();
     }
     std::vector<double> values = conditions.fparam;
@@ -240,7 +245,8 @@ MemoryPlan EagerEvaluator::memory_plan() const {
   // Edge list (3 x int32), vectors and their gradients (float64).
   plan.bytes_per_edge = 3 * 4 + 2 * 3 * 8;
 
-  // Tables that live from forward to backward: state, mixed rows, aggregated and convolved messages.
+  // Tables that live from forward to backward: state, mixed rows, aggregated and convolved
+  // messages.
   int64_t kept = 2 * rows_of(config_.init_lmax) * channels;
   int64_t cohort_row = 0, chunk_row = 0;
   for (const model::BlockShape& block : config_.blocks) {
@@ -248,15 +254,18 @@ MemoryPlan EagerEvaluator::memory_plan() const {
     kept += 2 * d * width + d * channels + node * channels + 2 * width;
     int64_t reduced = block.lmax + 1;
     for (int m = 1; m <= block.mmax; ++m) reduced += 2 * (block.lmax - m + 1);
-    // Activations autograd keeps inside a cohort: about six tables a layer, the rotations, the values.
+    // Activations autograd keeps inside a cohort: about six tables a layer, the rotations, the
+    // values.
     cohort_row = std::max(cohort_row, reduced * width * (8 + 7 * config_.mixing_layers) +
                                           6 * d * width + 3 * reduced * d);
     int64_t grid = node;
-    if (config_.ffn_grid == model::GridKind::kSO3) grid = rows_of(block.lmax) * 2 * (2 * block.kmax + 1) * 4;
+    if (config_.ffn_grid == model::GridKind::kSO3)
+      grid = rows_of(block.lmax) * 2 * (2 * block.kmax + 1) * 4;
     chunk_row = std::max(chunk_row, 14 * grid * config_.ffn_neurons);
   }
   plan.bytes_per_atom = size * (kept + 3 * rows_of(config_.init_lmax) * width);
-  plan.fixed_bytes = store_.bytes() + size * (cohort_row * options_.cohort + chunk_row * row_chunk());
+  plan.fixed_bytes =
+      store_.bytes() + size * (cohort_row * options_.cohort + chunk_row * row_chunk());
   return plan;
 }
 

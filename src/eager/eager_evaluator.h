@@ -9,9 +9,9 @@
 
 namespace dpa4::eager {
 
-/// The reference engine: every DPA4 option, float32 or float64, on the CPU or a CUDA device, through
-/// LibTorch. Memory is bounded by `options.cohort` edges at a time. Throws InputError when the device or
-/// the model cannot be served.
+/// The reference engine: every DPA4 option, float32 or float64, on the CPU or a CUDA device,
+/// through LibTorch. Memory is bounded by `options.cohort` edges at a time. Throws InputError when
+/// the device or the model cannot be served.
 std::unique_ptr<model::Evaluator> make_evaluator(const model::ModelConfig& config,
                                                  const model::Weights& weights,
                                                  const model::EvaluatorOptions& options);

@@ -24,8 +24,7 @@ EdgeFunctions::EdgeFunctions(const model::ModelConfig& config, at::Tensor freque
   }
 }
 
-at::Tensor EdgeFunctions::envelope(const at::Tensor& length, int exponent) const {
-  const double rcut = config_.rcut;
+at::Tensor EdgeFunctions::envelope(const at::Tensor& length, double rcut, int exponent) {
   const at::Tensor u = at::clamp((rcut - length) / rcut, 0.0, 1.0);
   const at::Tensor x = 1.0 - u;
   // coefficients C(k + 3, 3), Horner from the top
@@ -53,7 +52,8 @@ EdgeGeometry EdgeFunctions::geometry(const at::Tensor& vec) const {
     g.vec = vec * (clamped / g.length).unsqueeze(-1);
     g.length = clamped;
   }
-  g.envelope = envelope(g.length, config_.edge_env_exp);
+  // The reference keeps the cutoff of this envelope in float32, whatever the model's type.
+  g.envelope = envelope(g.length, static_cast<float>(config_.rcut), config_.edge_env_exp);
   return g;
 }
 
@@ -68,7 +68,7 @@ at::Tensor EdgeFunctions::radial_basis(const EdgeGeometry& g) const {
     phi = at::exp(shift * shift * (-0.5 / (width * width)));
   }
   if (config_.basis_env_exp == 0) return phi;
-  return phi * envelope(g.length, config_.basis_env_exp).unsqueeze(-1);
+  return phi * envelope(g.length, config_.rcut, config_.basis_env_exp).unsqueeze(-1);
 }
 
 at::Tensor EdgeFunctions::bridging_switch(const EdgeGeometry& g) const {
@@ -83,8 +83,8 @@ at::Tensor EdgeFunctions::direction(const EdgeGeometry& g) const {
   return g.vec / at::sqrt((g.vec * g.vec).sum(-1, true) + eps2);
 }
 
-/// Global -> edge frame, from a blend of two quaternion charts (spec part 1, section 4.3): the roll of the
-/// frame matters for product S2 grids in the SO(2) stack, so the published choice is kept.
+/// Global -> edge frame, from a blend of two quaternion charts (spec part 1, section 4.3): the roll
+/// of the frame matters for product S2 grids in the SO(2) stack, so the published choice is kept.
 at::Tensor EdgeFunctions::rotation(const EdgeGeometry& g) const {
   const double eps2 = config_.eps * config_.eps;
   const auto normalized = [eps2](const at::Tensor& q) {
@@ -106,7 +106,8 @@ at::Tensor EdgeFunctions::rotation(const EdgeGeometry& g) const {
   const at::Tensor opposite = (plus * minus).sum(-1, true) < 0.0;
   plus = at::where(opposite, -plus, plus);
   const at::Tensor q = normalized((1.0 - blend) * minus + blend * plus);
-  const at::Tensor a = q.select(-1, 0), b = q.select(-1, 1), c = q.select(-1, 2), d = q.select(-1, 3);
+  const at::Tensor a = q.select(-1, 0), b = q.select(-1, 1), c = q.select(-1, 2),
+                   d = q.select(-1, 3);
   return at::stack({1.0 - 2.0 * (c * c + d * d), 2.0 * (b * c - a * d), 2.0 * (b * d + a * c),
                     2.0 * (b * c + a * d), 1.0 - 2.0 * (b * b + d * d), 2.0 * (c * d - a * b),
                     2.0 * (b * d - a * c), 2.0 * (c * d + a * b), 1.0 - 2.0 * (b * b + c * c)},
@@ -141,7 +142,8 @@ std::vector<at::Tensor> EdgeFunctions::wigner(const EdgeGeometry& g, int lmax) c
 at::Tensor EdgeFunctions::harmonics(const EdgeGeometry& g, int lmax) const {
   const at::Tensor u = direction(g);
   std::vector<at::Tensor> degrees{at::ones({u.size(0), 1}, u.options())};
-  if (lmax >= 1) degrees.push_back(at::stack({u.select(-1, 1), u.select(-1, 2), -u.select(-1, 0)}, -1));
+  if (lmax >= 1)
+    degrees.push_back(at::stack({u.select(-1, 1), u.select(-1, 2), -u.select(-1, 0)}, -1));
   for (int l = 2; l <= lmax; ++l) {
     const auto index = static_cast<std::size_t>(l);
     const at::Tensor product =

@@ -40,18 +40,18 @@ class EdgeFunctions {
   at::Tensor direction(const EdgeGeometry& g) const;
 
  private:
-  at::Tensor envelope(const at::Tensor& length, int exponent) const;
+  static at::Tensor envelope(const at::Tensor& length, double rcut, int exponent);
   at::Tensor clamped_length(const at::Tensor& length) const;
   at::Tensor rotation(const EdgeGeometry& g) const;
 
   const model::ModelConfig& config_;
-  at::Tensor frequencies_;             // (n_radial)
-  std::vector<at::Tensor> coupling_;   // by l: (2l+1, 2l-1, 3)
-  std::vector<double> raising_norm_;   // by l
+  at::Tensor frequencies_;            // (n_radial)
+  std::vector<at::Tensor> coupling_;  // by l: (2l+1, 2l-1, 3)
+  std::vector<double> raising_norm_;  // by l
 };
 
-/// ZBL screened nuclear repulsion [eV] of one directed edge, half the pair energy (spec part 1, section 3.7).
-/// length: (e) [Angstrom] float64; z_i, z_j: (e) atomic numbers.
+/// ZBL screened nuclear repulsion [eV] of one directed edge, half the pair energy (spec part 1,
+/// section 3.7). length: (e) [Angstrom] float64; z_i, z_j: (e) atomic numbers.
 at::Tensor half_zbl(const at::Tensor& length, const at::Tensor& z_i, const at::Tensor& z_j);
 
 }  // namespace dpa4::eager

@@ -69,7 +69,8 @@ EdgeStream::EdgeStream(const model::Structure& structure, int64_t cohort, at::Te
   grad_vec_ = at::zeros({n_edges_, 3}, vec_.options());
 }
 
-Cohort EdgeStream::cohort(int64_t begin, const std::vector<EdgeInput>& inputs, bool as_leaves) const {
+Cohort EdgeStream::cohort(int64_t begin, const std::vector<EdgeInput>& inputs,
+                          bool as_leaves) const {
   const RowRange range{begin, end_of(begin)};
   Cohort c;
   c.src = range.of(src_);
@@ -85,7 +86,8 @@ Cohort EdgeStream::cohort(int64_t begin, const std::vector<EdgeInput>& inputs, b
   return c;
 }
 
-void EdgeStream::add_gradients(int64_t begin, const Cohort& cohort, const std::vector<EdgeInput>& inputs,
+void EdgeStream::add_gradients(int64_t begin, const Cohort& cohort,
+                               const std::vector<EdgeInput>& inputs,
                                const std::vector<at::Tensor>& outputs,
                                const std::vector<at::Tensor>& grads) {
   std::vector<at::Tensor> leaves{cohort.exact_vec};
@@ -95,8 +97,8 @@ void EdgeStream::add_gradients(int64_t begin, const Cohort& cohort, const std::v
   if (results[0].defined()) RowRange{begin, end_of(begin)}.of(grad_vec_).add_(results[0]);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!results[i + 1].defined()) continue;
-    add_rows(inputs[i].table->mutable_grad(), inputs[i].side == Side::kSrc ? cohort.src : cohort.dst,
-             results[i + 1]);
+    add_rows(inputs[i].table->mutable_grad(),
+             inputs[i].side == Side::kSrc ? cohort.src : cohort.dst, results[i + 1]);
   }
 }
 
@@ -132,9 +134,10 @@ Var EdgeStream::sum(Tape& tape, const std::vector<EdgeInput>& inputs, Side to, i
   return output;
 }
 
-Var EdgeStream::attention(Tape& tape, const std::vector<EdgeInput>& inputs, const at::Tensor& log_null,
-                          MessageFunction function) {
-  // ln of the normalizer, accumulated over cohorts with a running maximum that starts at the null mass.
+Var EdgeStream::attention(Tape& tape, const std::vector<EdgeInput>& inputs,
+                          const at::Tensor& log_null, MessageFunction function) {
+  // ln of the normalizer, accumulated over cohorts with a running maximum that starts at the null
+  // mass.
   at::Tensor log_sum;  // (n_owned, f, h)
   Var output;
   {

@@ -21,18 +21,18 @@ struct EdgeInput {
 
 /// A slice of at most `cohort` edges, with everything an edge function may read.
 struct Cohort {
-  at::Tensor src, dst;                // (e) int32
-  at::Tensor src_type, dst_type;      // (e) int64
-  at::Tensor exact_vec;               // (e, 3) float64, the differentiable leaf in the reverse pass
-  at::Tensor vec;                     // (e, 3) in the compute type
-  std::vector<at::Tensor> gathered;   // rows of the inputs, (e, ...)
+  at::Tensor src, dst;               // (e) int32
+  at::Tensor src_type, dst_type;     // (e) int64
+  at::Tensor exact_vec;              // (e, 3) float64, the differentiable leaf in the reverse pass
+  at::Tensor vec;                    // (e, 3) in the compute type
+  std::vector<at::Tensor> gathered;  // rows of the inputs, (e, ...)
 };
 
 /// target[index[e]] += rows[e] in the order of e; identical input gives identical bits.
 void add_rows(at::Tensor& target, const at::Tensor& index, const at::Tensor& rows);
 
-/// Streams the edges of one step through functions of an edge, one cohort at a time, forward and reverse.
-/// Nothing of an edge outlives its cohort except dE/dvec, accumulated here.
+/// Streams the edges of one step through functions of an edge, one cohort at a time, forward and
+/// reverse. Nothing of an edge outlives its cohort except dE/dvec, accumulated here.
 class EdgeStream {
  public:
   EdgeStream(const model::Structure& structure, int64_t cohort, at::TensorOptions options);
@@ -43,7 +43,8 @@ class EdgeStream {
   Var sum(Tape& tape, const std::vector<EdgeInput>& inputs, Side to, int64_t n_rows,
           EdgeFunction function);
 
-  /// What one edge contributes to attention: `logit` (e, f, h) includes the logarithm of the edge's weight
+  /// What one edge contributes to attention: `logit` (e, f, h) includes the logarithm of the edge's
+  /// weight
   /// (-inf: no weight); `value` (e, d, f, h, i) is undefined unless asked for.
   struct Message {
     at::Tensor logit;
@@ -58,7 +59,7 @@ class EdgeStream {
 
   int64_t n_owned() const { return n_owned_; }
   int64_t n_nodes() const { return n_nodes_; }
-  const at::Tensor& node_type() const { return type_; }   // (n_nodes) int64
+  const at::Tensor& node_type() const { return type_; }     // (n_nodes) int64
   const at::Tensor& grad_vec() const { return grad_vec_; }  // (E, 3) float64, dE/dvec
 
  private:

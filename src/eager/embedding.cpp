@@ -22,21 +22,19 @@ at::Tensor dense(const TensorStore& w, const at::Tensor& x) {
 }  // namespace
 
 Embedding::Embedding(const model::ModelConfig& config, const TensorStore& descriptor)
-    : config_(config),
-      w_(descriptor),
-      functions_(config, descriptor("radial_basis.adam_freqs")) {}
+    : config_(config), w_(descriptor), functions_(config, descriptor("radial_basis.adam_freqs")) {}
 
 at::Tensor Embedding::type_table(const at::Tensor& charge_spin) const {
-  const at::Tensor table =
-      w_("type_embedding.adam_type_embedding").narrow(0, 0, config_.n_types());
+  const at::Tensor table = w_("type_embedding.adam_type_embedding").narrow(0, 0, config_.n_types());
   if (!config_.add_chg_spin_ebd) return table;
   const TensorStore w = w_.scope("charge_spin_embedding");
   const at::Tensor index = charge_spin.to(at::kLong);  // (.., 2): charge, multiplicity
-  const at::Tensor charge =
-      w("charge_embedding.adam_type_embedding").index_select(0, index.select(-1, 0).reshape({-1}) + 100);
+  const at::Tensor charge = w("charge_embedding.adam_type_embedding")
+                                .index_select(0, index.select(-1, 0).reshape({-1}) + 100);
   const at::Tensor spin =
       w("spin_embedding.adam_type_embedding").index_select(0, index.select(-1, 1).reshape({-1}));
-  return table + activate(config_.activation, dense(w.scope("mix_layer"), at::cat({charge, spin}, -1)));
+  return table +
+         activate(config_.activation, dense(w.scope("mix_layer"), at::cat({charge, spin}, -1)));
 }
 
 at::Tensor Embedding::radial(const EdgeGeometry& g) const {
@@ -62,8 +60,8 @@ Var Embedding::source_gate(Tape& tape, EdgeStream& edges, model::HaloExchange& h
   const Var partial = edges.sum(tape, {}, Side::kSrc, edges.n_nodes(), [this](const Cohort& c) {
     const at::Tensor w = functions_.bridging_switch(functions_.geometry(c.vec));
     const at::Tensor open = w > 0.0;
-    return at::stack({at::log(at::where(open, w, at::ones_like(w))), at::logical_not(open).to(w.dtype())},
-                     -1);
+    return at::stack(
+        {at::log(at::where(open, w, at::ones_like(w))), at::logical_not(open).to(w.dtype())}, -1);
   });
   const Var total = complete_over_ranks(tape, partial, halo);
   return tape.rows({total}, edges.n_nodes(), [](const std::vector<at::Tensor>& in, RowRange) {
@@ -82,13 +80,13 @@ at::Tensor Embedding::environment_terms(const Cohort& c) const {
   const at::Tensor strength = g.envelope.unsqueeze(-1) * inverse;
   const at::Tensor rho = at::cat({strength, strength * (g.vec * inverse)}, -1);
   const at::Tensor& types = w("env_type_embed.adam_type_embedding");
-  const at::Tensor basis =
-      dense(w.scope("rbf_proj_layer2"),
-            activate(config_.activation, dense(w.scope("rbf_proj_layer1"), functions_.radial_basis(g))));
-  const at::Tensor joined = at::cat(
-      {basis, types.index_select(0, c.src_type), types.index_select(0, c.dst_type)}, -1);
-  const at::Tensor gamma = dense(
-      w.scope("g_layer2"), activate(config_.activation, dense(w.scope("g_layer1"), joined)));
+  const at::Tensor basis = dense(
+      w.scope("rbf_proj_layer2"),
+      activate(config_.activation, dense(w.scope("rbf_proj_layer1"), functions_.radial_basis(g))));
+  const at::Tensor joined =
+      at::cat({basis, types.index_select(0, c.src_type), types.index_select(0, c.dst_type)}, -1);
+  const at::Tensor gamma =
+      dense(w.scope("g_layer2"), activate(config_.activation, dense(w.scope("g_layer1"), joined)));
   at::Tensor moment = rho.unsqueeze(-1) * gamma.unsqueeze(1);
   if (!c.gathered.empty()) moment = moment * c.gathered[0].unsqueeze(-1);
   return moment;
@@ -134,11 +132,10 @@ NodeState Embedding::initial_state(Tape& tape, EdgeStream& edges, const at::Tens
     return type_table.index_select(0, rows.of(types));
   };
   if (!config_.use_env_seed) {
-    state.features =
-        tape.rows({state.inverse_root_degree}, n, [=](const std::vector<at::Tensor>&, RowRange rows) {
+    state.features = tape.rows(
+        {state.inverse_root_degree}, n, [=](const std::vector<at::Tensor>&, RowRange rows) {
           const at::Tensor scalar = type_rows(rows).unsqueeze(1);
-          return std::vector<at::Tensor>{
-              at::constant_pad_nd(scalar, {0, 0, 0, n_rows - 1})};
+          return std::vector<at::Tensor>{at::constant_pad_nd(scalar, {0, 0, 0, n_rows - 1})};
         })[0];
     return state;
   }
@@ -149,23 +146,25 @@ NodeState Embedding::initial_state(Tape& tape, EdgeStream& edges, const at::Tens
                                 [this](const Cohort& c) { return environment_terms(c); });
   std::vector<Var> inputs{moments, state.inverse_root_degree};
   if (config_.init_lmax >= 1) {
-    const at::Tensor degree_of_row = index_tensor(math::packed_degrees(config_.init_lmax),
-                                                  type_table.options())
-                                         .narrow(0, 1, n_rows - 1);
+    const at::Tensor degree_of_row =
+        index_tensor(math::packed_degrees(config_.init_lmax), type_table.options())
+            .narrow(0, 1, n_rows - 1);
     inputs.push_back(edges.sum(tape, gate, Side::kDst, n, [this, degree_of_row](const Cohort& c) {
       const EdgeGeometry g = functions_.geometry(c.vec);
-      const at::Tensor z = functions_.harmonics(g, config_.init_lmax).narrow(1, 1, degree_of_row.size(0));
+      const at::Tensor z =
+          functions_.harmonics(g, config_.init_lmax).narrow(1, 1, degree_of_row.size(0));
       at::Tensor terms = z.unsqueeze(-1) * radial(g).index_select(1, degree_of_row);
       if (!c.gathered.empty()) terms = terms * c.gathered[0].unsqueeze(-1);
       return terms;
     }));
   }
-  state.features = tape.rows(inputs, n, [=, this](const std::vector<at::Tensor>& in, RowRange rows) {
-    const at::Tensor weight = in[1].unsqueeze(-1);
-    const at::Tensor scalar = film(in[0] * weight, type_rows(rows)).unsqueeze(1);
-    if (in.size() == 2) return std::vector<at::Tensor>{scalar};
-    return std::vector<at::Tensor>{at::cat({scalar, in[2] * weight}, 1)};
-  })[0];
+  state.features =
+      tape.rows(inputs, n, [=, this](const std::vector<at::Tensor>& in, RowRange rows) {
+        const at::Tensor weight = in[1].unsqueeze(-1);
+        const at::Tensor scalar = film(in[0] * weight, type_rows(rows)).unsqueeze(1);
+        if (in.size() == 2) return std::vector<at::Tensor>{scalar};
+        return std::vector<at::Tensor>{at::cat({scalar, in[2] * weight}, 1)};
+      })[0];
   return state;
 }
 

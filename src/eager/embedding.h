@@ -11,13 +11,13 @@ namespace dpa4::eager {
 
 /// Node quantities shared by all blocks of one step.
 struct NodeState {
-  Var features;      // (n_owned, (init_lmax+1)^2, C)
+  Var features;             // (n_owned, (init_lmax+1)^2, C)
   Var inverse_root_degree;  // (n_owned, 1)
-  Var source_gate;   // (n_nodes, 1), null without bridging
+  Var source_gate;          // (n_nodes, 1), null without bridging
 };
 
-/// Everything between edge vectors and the first block: radial features, type embedding, environment seed and
-/// geometric initial embedding (spec part 1, section 6).
+/// Everything between edge vectors and the first block: radial features, type embedding,
+/// environment seed and geometric initial embedding (spec part 1, section 6).
 class Embedding {
  public:
   Embedding(const model::ModelConfig& config, const TensorStore& descriptor);

@@ -5,13 +5,15 @@
 
 namespace dpa4::eager {
 
-Fitting::Fitting(const model::ModelConfig& config, const TensorStore& weights, at::Tensor bias_atom_e)
+Fitting::Fitting(const model::ModelConfig& config, const TensorStore& weights,
+                 at::Tensor bias_atom_e)
     : config_(config), w_(weights), bias_atom_e_(bias_atom_e.reshape({-1})) {
   included_ = at::ones_like(bias_atom_e_);
   for (int type : config.fitting_exclude_types) included_[type].zero_();
   if (config.case_film_embd && config.dim_case_embd > 0) {
     const TensorStore film = w_.scope("filter_layers.networks.0.case_film");
-    const at::Tensor code = at::matmul(w_("case_embd").reshape({1, -1}), film("case_layer1.matrix"));
+    const at::Tensor code =
+        at::matmul(w_("case_embd").reshape({1, -1}), film("case_layer1.matrix"));
     film_code_ = at::matmul(activate(config.fitting_activation, code), film("case_layer2.matrix"));
   }
 }
@@ -53,8 +55,9 @@ at::Tensor Fitting::network(const at::Tensor& descriptor, const at::Tensor& fpar
   return e.reshape({n});
 }
 
-at::Tensor Fitting::energy(const at::Tensor& descriptor, const at::Tensor& types, const at::Tensor& fparam,
-                           const at::Tensor& aparam, const at::Tensor& vacuum) const {
+at::Tensor Fitting::energy(const at::Tensor& descriptor, const at::Tensor& types,
+                           const at::Tensor& fparam, const at::Tensor& aparam,
+                           const at::Tensor& vacuum) const {
   at::Tensor e = network(descriptor, fparam, aparam);
   if (config_.subtract_zero_descriptor) {
     e = e - network(at::zeros_like(descriptor), fparam, aparam);

@@ -14,10 +14,13 @@ void exchange(at::Tensor& rows, HaloExchange& halo, Direction direction) {
   at::Tensor host = rows.to(at::kCPU).contiguous();
   int width = 1;
   for (int64_t d = 1; d < host.dim(); ++d) width *= static_cast<int>(host.size(d));
-  const NodeRows table{host.data_ptr(), static_cast<int>(host.size(0)), width,
-                       host.scalar_type() == at::kDouble ? NodeRows::Type::kFloat64
-                                                         : NodeRows::Type::kFloat32,
-                       NodeRows::Space::kHost, nullptr};
+  const NodeRows table{
+      host.data_ptr(),
+      static_cast<int>(host.size(0)),
+      width,
+      host.scalar_type() == at::kDouble ? NodeRows::Type::kFloat64 : NodeRows::Type::kFloat32,
+      NodeRows::Space::kHost,
+      nullptr};
   if (direction == Direction::kForward) {
     halo.forward(table);
   } else {

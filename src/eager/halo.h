@@ -6,8 +6,8 @@
 
 namespace dpa4::eager {
 
-/// Owned rows -> owned rows followed by the owners' rows of all copies, (n_nodes, ...). Collective, in both
-/// directions: the reverse pass sends the copies' gradients home.
+/// Owned rows -> owned rows followed by the owners' rows of all copies, (n_nodes, ...). Collective,
+/// in both directions: the reverse pass sends the copies' gradients home.
 Var extend_to_copies(Tape& tape, const Var& owned, int64_t n_nodes, model::HaloExchange& halo);
 
 /// Adds the partial rows of copies to their owners, then gives every copy the total. (n_nodes, ...)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "src/eager/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/error.h"
 #include "src/math/harmonics.h"
+#include "src/math/norm.h"
 
 namespace dpa4::eager {
 
@@ -13,14 +15,22 @@ using model::GridOpKind;
 
 at::Tensor activate(const model::Activation& activation, const at::Tensor& x) {
   switch (activation.kind) {
-    case ActivationKind::kSilu: return at::silu(x);
-    case ActivationKind::kTanh: return at::tanh(x);
-    case ActivationKind::kRelu: return at::relu(x);
-    case ActivationKind::kRelu6: return at::clamp(x, 0, 6);
-    case ActivationKind::kSoftplus: return at::softplus(x);
-    case ActivationKind::kSigmoid: return at::sigmoid(x);
-    case ActivationKind::kGelu: return at::gelu(x, "tanh");
-    case ActivationKind::kLinear: return x;
+    case ActivationKind::kSilu:
+      return at::silu(x);
+    case ActivationKind::kTanh:
+      return at::tanh(x);
+    case ActivationKind::kRelu:
+      return at::relu(x);
+    case ActivationKind::kRelu6:
+      return at::clamp(x, 0, 6);
+    case ActivationKind::kSoftplus:
+      return at::softplus(x);
+    case ActivationKind::kSigmoid:
+      return at::sigmoid(x);
+    case ActivationKind::kGelu:
+      return at::gelu(x, "tanh");
+    case ActivationKind::kLinear:
+      return x;
     case ActivationKind::kSilut: {
       const double t = activation.threshold;
       const double s = 1.0 / (1.0 + std::exp(-t));
@@ -64,8 +74,8 @@ at::Tensor focus_linear(const TensorStore& w, const at::Tensor& x) {
 namespace {
 
 /// `scale` holds one row per degree, `balance` one weight per row.
-at::Tensor center_and_scale(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& bias,
-                            const at::Tensor& balance, double eps) {
+at::Tensor center_and_scale(const at::Tensor& x, const at::Tensor& row_scale,
+                            const at::Tensor& bias, const at::Tensor& balance, double eps) {
   const at::Tensor scalar = x.narrow(1, 0, 1);
   const at::Tensor centered =
       at::cat({scalar - scalar.mean(-1, true), x.narrow(1, 1, x.size(1) - 1)}, 1);
@@ -76,21 +86,29 @@ at::Tensor center_and_scale(const at::Tensor& x, const at::Tensor& row_scale, co
 
 }  // namespace
 
-at::Tensor equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, double eps) {
+at::Tensor equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, double eps,
+                            model::FloatType stored) {
   const std::vector<int> degrees = math::packed_degrees(lmax);
   std::vector<double> balance;
-  for (int l : degrees) balance.push_back(1.0 / ((2.0 * l + 1) * (lmax + 1) * x.size(2)));
+  for (int l : degrees) {
+    balance.push_back(math::norm_balance(2 * l + 1, lmax, static_cast<int>(x.size(2)),
+                                         stored == model::FloatType::kFloat64));
+  }
   const at::Tensor degree = index_tensor(degrees, x.options());
-  const at::Tensor scale = w("adam_scale").index_select(0, degree).reshape({1, x.size(1), x.size(2)});
+  const at::Tensor scale =
+      w("adam_scale").index_select(0, degree).reshape({1, x.size(1), x.size(2)});
   return center_and_scale(x, scale, w("bias").reshape({1, 1, -1}),
                           constant(balance, {1, x.size(1), 1}, x.options()), eps);
 }
 
-at::Tensor reduced_equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, int mmax) {
+at::Tensor reduced_equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, int mmax,
+                                    model::FloatType stored) {
   const math::MMajorIndex rows = math::m_major_index(lmax, mmax);
   std::vector<double> balance;
   for (int l : rows.degree) {
-    balance.push_back(1.0 / ((2.0 * std::min(l, mmax) + 1) * (lmax + 1) * x.size(3)));
+    balance.push_back(math::norm_balance(2 * std::min(l, mmax) + 1, lmax,
+                                         static_cast<int>(x.size(3)),
+                                         stored == model::FloatType::kFloat64));
   }
   const at::Tensor degree = index_tensor(rows.degree, x.options());
   const at::Tensor scale = w("adam_scale").index_select(1, degree).transpose(0, 1).unsqueeze(0);
@@ -124,7 +142,8 @@ at::Tensor depth_attention(const TensorStore& w, const std::vector<at::Tensor>& 
   } else {
     query = w("adamw_pseudo_query").reshape({1, -1});
   }
-  const at::Tensor keys = rms_norm(at::stack(scalars, 1), w("key_norm.adam_scale").reshape({-1}), eps);
+  const at::Tensor keys =
+      rms_norm(at::stack(scalars, 1), w("key_norm.adam_scale").reshape({-1}), eps);
   const at::Tensor weight = at::softmax((keys * query.unsqueeze(1)).sum(-1), 1);  // (n, s)
   at::Tensor total;
   for (std::size_t j = 0; j < sources.size(); ++j) {
@@ -138,7 +157,11 @@ at::Tensor depth_attention(const TensorStore& w, const std::vector<at::Tensor>& 
 
 GridNet::GridNet(TensorStore weights, model::GridOp op, const math::GridMatrices& grid,
                  const std::vector<int>& degrees, int channels, int n_focus)
-    : w_(std::move(weights)), op_(op), frames_(grid.n_frames), channels_(channels), focus_(n_focus) {
+    : w_(std::move(weights)),
+      op_(op),
+      frames_(grid.n_frames),
+      channels_(channels),
+      focus_(n_focus) {
   const int64_t columns = static_cast<int64_t>(grid.n_rows) * grid.n_frames;
   to_ = constant(grid.to, {grid.n_points, columns}, w_.options());
   from_ = constant(grid.from, {columns, grid.n_points}, w_.options());
@@ -187,10 +210,12 @@ at::Tensor GridNet::combine(at::Tensor left, at::Tensor right, const at::Tensor&
   at::Tensor product = to_grid(left) * to_grid(right);  // (n, G, f, c')
   if (op_.kind == GridOpKind::kBranch) {
     const at::Tensor router = at::softmax(at::matmul(scalars, w_("grid_op.router.weight")), -1);
-    product = (product.reshape({n, product.size(1), f, -1, c}) * router.reshape({n, 1, f, -1, 1})).sum(3);
+    product =
+        (product.reshape({n, product.size(1), f, -1, c}) * router.reshape({n, 1, f, -1, 1})).sum(3);
   }
   at::Tensor coefficients = from_grid(product);
-  if (op_.kind != GridOpKind::kGlu) coefficients = each_frame(coefficients, w_("grid_op.out_proj.weight"));
+  if (op_.kind != GridOpKind::kGlu)
+    coefficients = each_frame(coefficients, w_("grid_op.out_proj.weight"));
 
   // The invariant path: a gate on everything, a SwiGLU on (row 0, frame 0).
   const at::Tensor gate = at::sigmoid(focus_linear(w_.scope("scalar_gate"), scalars));  // (n, f, c)
@@ -207,7 +232,8 @@ at::Tensor GridNet::self(const at::Tensor& input) const {
   const at::Tensor left = input.narrow(-1, 0, half), right = input.narrow(-1, half, half);
   // Frame 0 comes first, so the scalars are the leading channels of row 0.
   const at::Tensor scalars = at::cat(
-      {left.select(1, 0).narrow(-1, 0, channels_), right.select(1, 0).narrow(-1, 0, channels_)}, -1);
+      {left.select(1, 0).narrow(-1, 0, channels_), right.select(1, 0).narrow(-1, 0, channels_)},
+      -1);
   return combine(left, right, scalars, /*self_mode=*/true);
 }
 

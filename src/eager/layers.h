@@ -26,20 +26,24 @@ at::Tensor so3_linear(const TensorStore& w, const at::Tensor& x, const at::Tenso
 at::Tensor focus_linear(const TensorStore& w, const at::Tensor& x);
 
 /// Rows of degree l scaled by one statistic per node; row 0 is centered and has a bias.
-/// x: (n, (l+1)^2, c); weights "adam_scale" (l+1, 1, c), "bias" (1, c).
-at::Tensor equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, double eps);
+/// x: (n, (l+1)^2, c); weights "adam_scale" (l+1, 1, c), "bias" (1, c); `stored`: type of the
+/// file's tables.
+at::Tensor equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, double eps,
+                            model::FloatType stored);
 
 /// The same on m-major rows: x (n, rows, f, c), weights "adam_scale" (f, l+1, c), "bias0" (f, c).
-at::Tensor reduced_equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, int mmax);
+at::Tensor reduced_equivariant_norm(const TensorStore& w, const at::Tensor& x, int lmax, int mmax,
+                                    model::FloatType stored);
 
-/// Row 0: act(x); rows of degree l > 0: times a sigmoid gate computed from row 0 of `gate` (GLU form) or of x.
-/// x: (n, d, f, c); weights "gate_linear.weight" (c, f * L * c), absent when L = 0.
+/// Row 0: act(x); rows of degree l > 0: times a sigmoid gate computed from row 0 of `gate` (GLU
+/// form) or of x. x: (n, d, f, c); weights "gate_linear.weight" (c, f * L * c), absent when L = 0.
 at::Tensor gated_activation(const TensorStore& w, const model::Activation& activation,
                             const at::Tensor& x, const at::Tensor& gate, const at::Tensor& degree,
                             int lmax);
 
-/// Weighted mean of depth sources (n, ...): weights softmax_j(query . key_j); one source passes unchanged.
-/// `scalars` are the sources' l = 0 features (n, c), `current` those of the current state.
+/// Weighted mean of depth sources (n, ...): weights softmax_j(query . key_j); one source passes
+/// unchanged. `scalars` are the sources' l = 0 features (n, c), `current` those of the current
+/// state.
 at::Tensor depth_attention(const TensorStore& w, const std::vector<at::Tensor>& sources,
                            const std::vector<at::Tensor>& scalars, const at::Tensor& current,
                            double eps);
@@ -57,7 +61,8 @@ class GridNet {
   at::Tensor cross(const at::Tensor& query, const at::Tensor& context) const;
 
  private:
-  at::Tensor combine(at::Tensor left, at::Tensor right, const at::Tensor& scalars, bool self_mode) const;
+  at::Tensor combine(at::Tensor left, at::Tensor right, const at::Tensor& scalars,
+                     bool self_mode) const;
   at::Tensor to_grid(const at::Tensor& coefficients) const;
   at::Tensor from_grid(const at::Tensor& values) const;
   at::Tensor each_frame(const at::Tensor& coefficients, const at::Tensor& matrix) const;

@@ -19,15 +19,15 @@ namespace {
 /// Orthonormal 3x3 matrices of degrees 0, 1, 2 (spec part 1, section 4.6), (D, 3, 3).
 at::Tensor cartesian_basis(int lmax, at::TensorOptions options) {
   const double a = 1 / std::sqrt(2.0), b = 1 / std::sqrt(3.0), c = 1 / std::sqrt(6.0);
-  std::vector<double> values = {b, 0, 0, 0, b, 0, 0, 0, b,    //
-                                0, 0, -a, 0, 0, 0, a, 0, 0,   //
-                                0, a, 0, -a, 0, 0, 0, 0, 0,   //
-                                0, 0, 0, 0, 0, -a, 0, a, 0,   //
-                                0, -a, 0, -a, 0, 0, 0, 0, 0,  //
-                                0, 0, 0, 0, 0, a, 0, a, 0,    //
-                                -c, 0, 0, 0, -c, 0, 0, 0, 2 * c,  //
-                                0, 0, -a, 0, 0, 0, -a, 0, 0,  //
-                                a, 0, 0, 0, -a, 0, 0, 0, 0};
+  std::vector<double> values = {b,  0,  0,  0,  b,  0,  0,  0, b,      //
+                                0,  0,  -a, 0,  0,  0,  a,  0, 0,      //
+                                0,  a,  0,  -a, 0,  0,  0,  0, 0,      //
+                                0,  0,  0,  0,  0,  -a, 0,  a, 0,      //
+                                0,  -a, 0,  -a, 0,  0,  0,  0, 0,      //
+                                0,  0,  0,  0,  0,  a,  0,  a, 0,      //
+                                -c, 0,  0,  0,  -c, 0,  0,  0, 2 * c,  //
+                                0,  0,  -a, 0,  0,  0,  -a, 0, 0,      //
+                                a,  0,  0,  0,  -a, 0,  0,  0, 0};
   const int64_t n = static_cast<int64_t>(lmax + 1) * (lmax + 1);
   values.resize(static_cast<std::size_t>(n * 9));
   return constant(values, {n, 3, 3}, options);
@@ -82,7 +82,8 @@ So2Conv::So2Conv(const model::ModelConfig& config, const model::BlockShape& shap
       linear.m0 = by_focus(w("weight_m0"));
       for (int m = 1; m <= mmax_; ++m) {
         const at::Tensor uv = by_focus(w("weight_m." + std::to_string(m - 1)));
-        const at::Tensor u = uv.narrow(2, 0, uv.size(2) / 2), v = uv.narrow(2, uv.size(2) / 2, uv.size(2) / 2);
+        const at::Tensor u = uv.narrow(2, 0, uv.size(2) / 2),
+                         v = uv.narrow(2, uv.size(2) / 2, uv.size(2) / 2);
         // (real | imaginary) times (U + i V)
         linear.m.push_back(at::cat({at::cat({u, v}, 2), at::cat({-v, u}, 2)}, 1).contiguous());
       }
@@ -179,9 +180,9 @@ at::Tensor So2Conv::so2_linear(int layer, const at::Tensor& u) const {
 
 at::Tensor So2Conv::focus_weights(const at::Tensor& scalars) const {
   constexpr double kSmoothing = 0.02;
-  const at::Tensor normed = config_.edge_norm_focus
-                                ? rms_norm(scalars, w_("focus_compete_norm.adam_scale"), config_.eps)
-                                : scalars;
+  const at::Tensor normed =
+      config_.edge_norm_focus ? rms_norm(scalars, w_("focus_compete_norm.adam_scale"), config_.eps)
+                              : scalars;
   at::Tensor logit = (normed * w_("adamw_focus_compete_w").t()).sum(-1);  // (e, F)
   if (w_.has("focus_compete_bias")) logit = logit + w_("focus_compete_bias");
   return at::softmax(logit, 1) * (1.0 - kSmoothing) + kSmoothing / focus_;
@@ -190,7 +191,9 @@ at::Tensor So2Conv::focus_weights(const at::Tensor& scalars) const {
 /// u: (e, R, F, Cf) after radial conditioning.
 at::Tensor So2Conv::mixing_stack(at::Tensor u, const Features& f) const {
   const bool depth_attention_on = config_.so2_attn_res != AttnResidual::kNone;
-  const auto scalars = [&](const at::Tensor& t) { return t.select(1, 0).reshape({t.size(0), width_}); };
+  const auto scalars = [&](const at::Tensor& t) {
+    return t.select(1, 0).reshape({t.size(0), width_});
+  };
   std::vector<at::Tensor> sources{u};
   for (int i = 0; i < config_.mixing_layers; ++i) {
     const bool last = i + 1 == config_.mixing_layers;
@@ -202,7 +205,8 @@ at::Tensor So2Conv::mixing_stack(at::Tensor u, const Features& f) const {
     }
     at::Tensor h = u;
     if (config_.so2_norm && !last) {
-      h = reduced_equivariant_norm(w_.scope("so2_inter_norms", i), h, lmax_, mmax_);
+      h = reduced_equivariant_norm(w_.scope("so2_inter_norms", i), h, lmax_, mmax_,
+                                   config_.precision);
     }
     h = so2_linear(i, h);
     const TensorStore linear = w_.scope("so2_linears", i);
@@ -220,8 +224,8 @@ at::Tensor So2Conv::mixing_stack(at::Tensor u, const Features& f) const {
     if (!last) {
       h = config_.s2_activation_so2
               ? s2_activations_[static_cast<std::size_t>(i)].self(h)
-              : gated_activation(w_.scope("non_linearities", i), config_.activation, h, at::Tensor(),
-                                 degree_of_reduced_, lmax_);
+              : gated_activation(w_.scope("non_linearities", i), config_.activation, h,
+                                 at::Tensor(), degree_of_reduced_, lmax_);
     }
     if (config_.layer_scale) {
       h = h * w_("adam_so2_layer_scales." + std::to_string(i)).reshape({1, 1, focus_, focus_dim_});
@@ -242,8 +246,9 @@ at::Tensor So2Conv::local_message(const Features& f, const at::Tensor& source,
   int next_row = 0;
   for (int l = 0; l <= lmax_; ++l) {
     const int m = std::min(l, mmax_);
-    padded.push_back(at::constant_pad_nd(degrees[static_cast<std::size_t>(l)].narrow(1, l - m, 2 * m + 1),
-                                         {l * l, n_rows_ - (l + 1) * (l + 1)}));
+    padded.push_back(
+        at::constant_pad_nd(degrees[static_cast<std::size_t>(l)].narrow(1, l - m, 2 * m + 1),
+                            {l * l, n_rows_ - (l + 1) * (l + 1)}));
     for (int k = -m; k <= m; ++k) row_of[static_cast<std::size_t>(l * l + l + k)] = next_row++;
   }
   std::vector<int> order;
@@ -254,7 +259,9 @@ at::Tensor So2Conv::local_message(const Features& f, const at::Tensor& source,
 
   at::Tensor y = mix_radial(at::bmm(rotation, source), f.radial);  // (e, R, Cw)
   if (node_wise_) {
-    const auto by_focus = [&](const at::Tensor& t) { return t.reshape({n, n_reduced_, focus_, focus_dim_}); };
+    const auto by_focus = [&](const at::Tensor& t) {
+      return t.reshape({n, n_reduced_, focus_, focus_dim_});
+    };
     y = y + node_wise_->cross(by_focus(y), by_focus(at::bmm(rotation, destination)))
                 .reshape({n, n_reduced_, width_});
   }
@@ -265,17 +272,18 @@ at::Tensor So2Conv::local_message(const Features& f, const at::Tensor& source,
 }
 
 /// h += act(product(linear(h))) for every layer; none: product(h). h: (b, D, Cw).
-at::Tensor So2Conv::cartesian_layers(const TensorStore& w, int n_layers, at::Tensor h,
-                                     const std::function<at::Tensor(const at::Tensor&)>& product) const {
+at::Tensor So2Conv::cartesian_layers(
+    const TensorStore& w, int n_layers, at::Tensor h,
+    const std::function<at::Tensor(const at::Tensor&)>& product) const {
   const int64_t n = h.size(0);
   for (int i = 0; i < n_layers; ++i) {
-    const at::Tensor mixed =
-        so3_linear(w.scope("linears", i), h.reshape({n, n_rows_, focus_, focus_dim_}), degree_of_packed_);
+    const at::Tensor mixed = so3_linear(
+        w.scope("linears", i), h.reshape({n, n_rows_, focus_, focus_dim_}), degree_of_packed_);
     at::Tensor m = product(mixed.reshape({n, n_rows_, width_}));
     if (i + 1 < n_layers) {
       m = gated_activation(w.scope("activations", i), config_.activation,
-                           m.reshape({n, n_rows_, focus_, focus_dim_}), at::Tensor(), degree_of_packed_,
-                           lmax_)
+                           m.reshape({n, n_rows_, focus_, focus_dim_}), at::Tensor(),
+                           degree_of_packed_, lmax_)
               .reshape({n, n_rows_, width_});
     }
     h = h + m;
@@ -334,8 +342,10 @@ at::Tensor So2Conv::message(const Features& f, const at::Tensor& source,
 at::Tensor So2Conv::logits(const at::Tensor& q, const at::Tensor& k, const Features& f,
                            const at::Tensor& gate) const {
   const int64_t n = q.size(0);
-  at::Tensor logit = (q * k).reshape({n, attn_focus_, heads_, head_dim_}).sum(-1) / std::sqrt(head_dim_);
-  const at::Tensor radial = f.radial.select(1, 0).reshape({n, attn_focus_, attn_dim_}).transpose(0, 1);
+  at::Tensor logit =
+      (q * k).reshape({n, attn_focus_, heads_, head_dim_}).sum(-1) / std::sqrt(head_dim_);
+  const at::Tensor radial =
+      f.radial.select(1, 0).reshape({n, attn_focus_, attn_dim_}).transpose(0, 1);
   logit = logit + at::bmm(radial, w_("adamw_attn_logit_w").permute({1, 0, 2})).transpose(0, 1);
   const at::Tensor minus_infinity =
       at::full({}, -std::numeric_limits<double>::infinity(), logit.options());
@@ -352,17 +362,20 @@ at::Tensor So2Conv::logits(const at::Tensor& q, const at::Tensor& k, const Featu
 
 at::Tensor So2Conv::node_cartesian(const at::Tensor& message, const at::Tensor& node) const {
   const auto lift = [&](const at::Tensor& t) {  // (n, D, Cw) -> (n, Cw, 3, 3)
-    return at::matmul(t.transpose(1, 2), basis_.reshape({n_rows_, 9})).reshape({t.size(0), width_, 3, 3});
+    return at::matmul(t.transpose(1, 2), basis_.reshape({n_rows_, 9}))
+        .reshape({t.size(0), width_, 3, 3});
   };
   const at::Tensor fixed = lift(node);
-  return cartesian_layers(
-      w_.scope("node_cartesian_tp"), config_.node_cartesian_layers, message, [&](const at::Tensor& t) {
-        const at::Tensor lifted = lift(t);
-        at::Tensor m = at::matmul(lifted, fixed);
-        if (config_.node_cartesian == NodeCartesian::kParity) m = m + at::matmul(fixed, lifted);
-        return at::matmul(m.reshape({t.size(0), width_, 9}), basis_.reshape({n_rows_, 9}).t())
-            .transpose(1, 2);
-      });
+  return cartesian_layers(w_.scope("node_cartesian_tp"), config_.node_cartesian_layers, message,
+                          [&](const at::Tensor& t) {
+                            const at::Tensor lifted = lift(t);
+                            at::Tensor m = at::matmul(lifted, fixed);
+                            if (config_.node_cartesian == NodeCartesian::kParity)
+                              m = m + at::matmul(fixed, lifted);
+                            return at::matmul(m.reshape({t.size(0), width_, 9}),
+                                              basis_.reshape({n_rows_, 9}).t())
+                                .transpose(1, 2);
+                          });
 }
 
 Var So2Conv::forward(Tape& tape, EdgeStream& edges, const Var& input, const NodeState& state,
@@ -376,7 +389,7 @@ Var So2Conv::forward(Tape& tape, EdgeStream& edges, const Var& input, const Node
   const std::vector<Var> node =
       tape.rows({input}, n_nodes, [=, this](const std::vector<at::Tensor>& in, RowRange) {
         at::Tensor x = in[0].narrow(1, 0, n_rows_);
-        if (norm) x = equivariant_norm(*norm, x, lmax_, 1e-5);
+        if (norm) x = equivariant_norm(*norm, x, lmax_, 1e-5, config_.precision);
         x = so3_linear(w_.scope("pre_focus_mix"), x.unsqueeze(2), degree_of_packed_).squeeze(2);
         if (heads_ == 0) return std::vector<at::Tensor>{x};
         const at::Tensor scalars =
@@ -444,11 +457,12 @@ Var So2Conv::forward(Tape& tape, EdgeStream& edges, const Var& input, const Node
           const at::Tensor scalars =
               rms_norm(node_scalars(x), w_("attn_output_gate_norm.adam_scale"), config_.eps);
           const at::Tensor gate = at::sigmoid(
-              at::bmm(scalars.transpose(0, 1), w_("adamw_attn_gate_w").permute({1, 0, 2})).transpose(0, 1));
+              at::bmm(scalars.transpose(0, 1), w_("adamw_attn_gate_w").permute({1, 0, 2}))
+                  .transpose(0, 1));
           out = in[0] * gate.reshape({n, 1, attn_focus_, heads_, 1});
           if (config_.atten_o_proj) {
-            out = so3_linear(w_.scope("attn_o_proj"), out.reshape({n, n_rows_, attn_focus_, attn_dim_}),
-                             degree_of_packed_);
+            out = so3_linear(w_.scope("attn_o_proj"),
+                             out.reshape({n, n_rows_, attn_focus_, attn_dim_}), degree_of_packed_);
           }
           out = out.reshape({n, n_rows_, width_});
         }
@@ -456,7 +470,8 @@ Var So2Conv::forward(Tape& tape, EdgeStream& edges, const Var& input, const Node
           return t.reshape({n, n_rows_, focus_, focus_dim_});
         };
         if (message_node_) {
-          out = out + message_node_->cross(by_focus(out), by_focus(x)).reshape({n, n_rows_, width_});
+          out =
+              out + message_node_->cross(by_focus(out), by_focus(x)).reshape({n, n_rows_, width_});
         }
         if (config_.node_cartesian != NodeCartesian::kNone && basis_.defined()) {
           out = node_cartesian(out, x);

@@ -11,8 +11,8 @@ namespace dpa4::eager {
 /// Messages along edges and their aggregation (spec part 2, section 7).
 class So2Conv {
  public:
-  So2Conv(const model::ModelConfig& config, const model::BlockShape& shape, const TensorStore& weights,
-          const Embedding& embedding);
+  So2Conv(const model::ModelConfig& config, const model::BlockShape& shape,
+          const TensorStore& weights, const Embedding& embedding);
 
   /// input: (n_nodes, D, C), owned rows and copies. Returns (n_owned, D, C).
   /// `norm` is the pre-norm of the block, applied first where it exists.
@@ -27,7 +27,8 @@ class So2Conv {
   };
 
   Features features(const Cohort& c, const at::Tensor& type_table) const;
-  at::Tensor message(const Features& f, const at::Tensor& source, const at::Tensor& destination) const;
+  at::Tensor message(const Features& f, const at::Tensor& source,
+                     const at::Tensor& destination) const;
   at::Tensor local_message(const Features& f, const at::Tensor& source,
                            const at::Tensor& destination) const;
   at::Tensor cartesian_message(const Features& f, const at::Tensor& source) const;
@@ -47,19 +48,19 @@ class So2Conv {
   const Embedding& embedding_;
 
   int lmax_, mmax_, n_rows_, n_reduced_;
-  int focus_, focus_dim_, width_;             // F, Cf, Cw
+  int focus_, focus_dim_, width_;  // F, Cf, Cw
   int attn_focus_, attn_dim_, heads_, head_dim_;
   bool cartesian_, local_frame_;
   at::Tensor packed_of_reduced_, degree_of_reduced_, degree_of_packed_;
-  at::Tensor back_scale_;                     // (D) inverse-rotation rescale
+  at::Tensor back_scale_;  // (D) inverse-rotation rescale
   struct LinearWeights {
-    at::Tensor m0;               // (F, (L+1) Cin, (L+1) Cout)
-    std::vector<at::Tensor> m;   // [m-1]: (F, 2 n Cin, 2 n Cout)
+    at::Tensor m0;              // (F, (L+1) Cin, (L+1) Cout)
+    std::vector<at::Tensor> m;  // [m-1]: (F, 2 n Cin, 2 n Cout)
   };
   std::vector<LinearWeights> linears_;
   std::optional<GridNet> node_wise_, message_node_;
   std::vector<GridNet> s2_activations_;
-  at::Tensor basis_;                          // (D, 3, 3) Cartesian basis
+  at::Tensor basis_;  // (D, 3, 3) Cartesian basis
 };
 
 }  // namespace dpa4::eager

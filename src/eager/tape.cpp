@@ -48,7 +48,8 @@ std::vector<Var> Tape::rows(const std::vector<Var>& inputs, int64_t n_rows, RowF
           outputs.push_back(make_var(at::empty(shape, result.options())));
         }
       }
-      for (std::size_t i = 0; i < results.size(); ++i) range.of(outputs[i]->value).copy_(results[i]);
+      for (std::size_t i = 0; i < results.size(); ++i)
+        range.of(outputs[i]->value).copy_(results[i]);
       begin = range.end;
     } while (begin < n_rows);
   }

@@ -39,10 +39,10 @@ struct RowRange {
   at::Tensor of(const at::Tensor& table) const { return table.narrow(0, begin, size()); }
 };
 
-/// The explicit reverse pass of one step. Every operation records a closure that turns the gradients of its
-/// outputs into gradients of its inputs; intermediates are recomputed there, a chunk of rows at a time,
-/// so that only node tables live from forward to backward. The order of the closures, and with it the
-/// order of all exchanges between ranks, is the program's own.
+/// The explicit reverse pass of one step. Every operation records a closure that turns the
+/// gradients of its outputs into gradients of its inputs; intermediates are recomputed there, a
+/// chunk of rows at a time, so that only node tables live from forward to backward. The order of
+/// the closures, and with it the order of all exchanges between ranks, is the program's own.
 class Tape {
  public:
   explicit Tape(int64_t row_chunk) : row_chunk_(row_chunk) {}

@@ -14,7 +14,8 @@ at::Tensor to_tensor(const model::HostTensor& host) {
 
 }  // namespace
 
-TensorStore::TensorStore(const model::Weights& weights, at::TensorOptions options) : options_(options) {
+TensorStore::TensorStore(const model::Weights& weights, at::TensorOptions options)
+    : options_(options) {
   auto tensors = std::make_shared<std::map<std::string, at::Tensor>>();
   for (const auto& [name, host] : weights.all()) {
     (*tensors)[name] = to_tensor(host).to(options, /*non_blocking=*/false, /*copy=*/true);
@@ -42,8 +43,10 @@ int64_t TensorStore::bytes() const {
   return total;
 }
 
-at::Tensor constant(const std::vector<double>& values, at::IntArrayRef shape, at::TensorOptions options) {
-  return at::from_blob(const_cast<double*>(values.data()), shape, at::TensorOptions().dtype(at::kDouble))
+at::Tensor constant(const std::vector<double>& values, at::IntArrayRef shape,
+                    at::TensorOptions options) {
+  return at::from_blob(const_cast<double*>(values.data()), shape,
+                       at::TensorOptions().dtype(at::kDouble))
       .to(options, /*non_blocking=*/false, /*copy=*/true);
 }
 

@@ -36,7 +36,8 @@ class TensorStore {
 };
 
 /// A constant table (row-major) as a tensor with the given options.
-at::Tensor constant(const std::vector<double>& values, at::IntArrayRef shape, at::TensorOptions options);
+at::Tensor constant(const std::vector<double>& values, at::IntArrayRef shape,
+                    at::TensorOptions options);
 at::Tensor index_tensor(const std::vector<int>& values, at::TensorOptions options);
 
 }  // namespace dpa4::eager

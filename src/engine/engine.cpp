@@ -59,10 +59,11 @@ std::vector<std::string> start_report(const LoadedModel& model) {
   const model::MemoryPlan plan = model.evaluator->memory_plan();
   std::vector<std::string> lines;
   lines.push_back("DPA4 model " + info.path + (info.head.empty() ? "" : ", head " + info.head));
-  lines.push_back("  shape:     " + (info.preset.empty() ? std::string("custom") : info.preset) + ", " +
-                  std::to_string(info.n_parameters) + " parameters, " +
-                  std::to_string(config.blocks.size()) + " blocks, " + std::to_string(config.channels) +
-                  " channels, format " + number(config.format_version) + " (" + info.dialect + ")");
+  lines.push_back("  shape:     " + (info.preset.empty() ? std::string("custom") : info.preset) +
+                  ", " + std::to_string(info.n_parameters) + " parameters, " +
+                  std::to_string(config.blocks.size()) + " blocks, " +
+                  std::to_string(config.channels) + " channels, format " +
+                  number(config.format_version) + " (" + info.dialect + ")");
   lines.push_back("  elements:  " + elements);
   lines.push_back("  cutoff:    " + number(config.rcut) + " Angstrom");
   lines.push_back("  engine:    " + model.evaluator->description() + " (" + model.reason + ")");

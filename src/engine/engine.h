@@ -15,7 +15,8 @@ enum class Engine { kAuto, kEager, kNative };
 /// What a user can choose; every field has a working default.
 struct EngineOptions {
   Engine engine = Engine::kAuto;
-  bool auto_device = true;  // true: CUDA where a usable device and LibTorch's CUDA library are found
+  bool auto_device =
+      true;  // true: CUDA where a usable device and LibTorch's CUDA library are found
   model::EvaluatorOptions evaluator;
   io::CheckpointOptions checkpoint;
 };
@@ -24,18 +25,18 @@ struct EngineOptions {
 struct LoadedModel {
   model::ModelConfig config;
   io::CheckpointInfo info;
-  model::EvaluatorOptions options;               // as resolved
-  std::string engine;                            // "eager" or "native"
-  std::string reason;                            // why this engine, in a few words
+  model::EvaluatorOptions options;  // as resolved
+  std::string engine;               // "eager" or "native"
+  std::string reason;               // why this engine, in a few words
   std::unique_ptr<model::Evaluator> evaluator;
 };
 
-/// Opens a model file, chooses engine and device. Throws InputError. Collective over nothing: every rank
-/// reads the file itself.
+/// Opens a model file, chooses engine and device. Throws InputError. Collective over nothing: every
+/// rank reads the file itself.
 LoadedModel load(const std::string& path, const EngineOptions& options, Logger& log);
 
-/// The short block printed at start: model, preset, parameters, elements, cutoff, format, engine and
-/// why, precision, device, memory plan. One string a line.
+/// The short block printed at start: model, preset, parameters, elements, cutoff, format, engine
+/// and why, precision, device, memory plan. One string a line.
 std::vector<std::string> start_report(const LoadedModel& model);
 
 }  // namespace dpa4::engine

@@ -15,7 +15,8 @@ std::vector<double> real_harmonics(int lmax, double x, double y, double z) {
   double cosine = 1, sine = 0;  // Re and Im of (x + i y)^m
   double diagonal = 1;          // (2m - 1)!!
   for (int m = 0; m <= lmax; ++m) {
-    // pi_l = (d/dz)^m P_l(z), homogenized with r^2; sqrt(2 (l-m)!/(l+m)!) makes it Schmidt normalized.
+    // pi_l = (d/dz)^m P_l(z), homogenized with r^2; sqrt(2 (l-m)!/(l+m)!) makes it Schmidt
+    // normalized.
     double previous = 0, current = diagonal;
     double factor = m == 0 ? 1.0 : 2.0;
     for (int k = 1; k <= 2 * m; ++k) factor /= k;  // 2 * 0! / (2m)!
@@ -133,7 +134,8 @@ MMajorIndex m_major_index(int lmax, int mmax) {
 
 std::vector<int> packed_degrees(int lmax) {
   std::vector<int> degrees;
-  for (int l = 0; l <= lmax; ++l) degrees.insert(degrees.end(), static_cast<std::size_t>(2 * l + 1), l);
+  for (int l = 0; l <= lmax; ++l)
+    degrees.insert(degrees.end(), static_cast<std::size_t>(2 * l + 1), l);
   return degrees;
 }
 

@@ -6,8 +6,9 @@
 
 namespace dpa4::math {
 
-/// Real spherical harmonics S_lm for l = 0..lmax, packed (l*l + l + m): polar axis z, m > 0 cosine and
-/// m < 0 sine, no Condon-Shortley sign, scaled so that sum_m S_lm^2 = |v|^(2l) (a polynomial in v).
+/// Real spherical harmonics S_lm for l = 0..lmax, packed (l*l + l + m): polar axis z, m > 0 cosine
+/// and m < 0 sine, no Condon-Shortley sign, scaled so that sum_m S_lm^2 = |v|^(2l) (a polynomial in
+/// v).
 std::vector<double> real_harmonics(int lmax, double x, double y, double z);
 
 /// The basis of all DPA4 node features: Z_lm(x, y, z) = S_lm(-x, y, z); Z_1 = (y, z, -x).
@@ -31,8 +32,9 @@ using Rotation = std::array<double, 9>;
 /// D^l of a rotation for l = 0..lmax, each row-major (2l+1, 2l+1): Z_l(R v) = D^l(R) Z_l(v).
 std::vector<std::vector<double>> wigner_matrices(int lmax, const Rotation& rotation);
 
-/// Rows of the m-major reduced layout: m = 0 for l = 0..lmax, then for m = 1..mmax all (l, -m), l = m..lmax,
-/// followed by all (l, +m). `packed[r]` is the packed index of row r, `degree[r]` its degree.
+/// Rows of the m-major reduced layout: m = 0 for l = 0..lmax, then for m = 1..mmax all (l, -m), l =
+/// m..lmax, followed by all (l, +m). `packed[r]` is the packed index of row r, `degree[r]` its
+/// degree.
 struct MMajorIndex {
   std::vector<int> packed;
   std::vector<int> degree;

@@ -8,9 +8,9 @@ namespace dpa4::math {
 
 /// A quadrature rule on the unit sphere: mean over the sphere = sum_i weight[i] f(point[i]).
 struct LebedevRule {
-  int precision = 0;                           // exact for polynomials up to this degree
-  std::vector<std::array<double, 3>> points;   // unit vectors
-  std::vector<double> weights;                 // sum to 1
+  int precision = 0;                          // exact for polynomials up to this degree
+  std::vector<std::array<double, 3>> points;  // unit vectors
+  std::vector<double> weights;                // sum to 1
 };
 
 /// The smallest tabulated rule whose precision is at least `precision`.

@@ -6,7 +6,8 @@
 namespace dpa4::model {
 namespace {
 
-/// rows[node] = sum over the node's edges as destination plus sum over its edges as source, each in order.
+/// rows[node] = sum over the node's edges as destination plus sum over its edges as source, each in
+/// order.
 template <int kWidth, class ToDst, class ToSrc>
 std::vector<double> sum_over_edges(const graph::EdgeList& edges, ToDst to_dst, ToSrc to_src) {
   std::vector<double> rows(static_cast<std::size_t>(edges.n_nodes) * kWidth, 0.0);
@@ -16,15 +17,17 @@ std::vector<double> sum_over_edges(const graph::EdgeList& edges, ToDst to_dst, T
     if (node < edges.n_owned) {
       for (int e = edges.dst_begin(node); e < edges.dst_begin(node + 1); ++e) to_dst(e, row);
     }
-    for (int k = edges.src_begin(node); k < edges.src_begin(node + 1); ++k) to_src(edges.by_src(k), row);
+    for (int k = edges.src_begin(node); k < edges.src_begin(node + 1); ++k)
+      to_src(edges.by_src(k), row);
   }
   return rows;
 }
 
-void send_home(HaloExchange& halo, const graph::EdgeList& edges, int width, std::vector<double>& rows) {
+void send_home(HaloExchange& halo, const graph::EdgeList& edges, int width,
+               std::vector<double>& rows) {
   if (halo.active()) {
-    halo.reverse({rows.data(), edges.n_nodes, width, NodeRows::Type::kFloat64, NodeRows::Space::kHost,
-                  nullptr});
+    halo.reverse({rows.data(), edges.n_nodes, width, NodeRows::Type::kFloat64,
+                  NodeRows::Space::kHost, nullptr});
   }
   rows.resize(static_cast<std::size_t>(edges.n_owned) * static_cast<std::size_t>(width));
 }
