@@ -19,3 +19,10 @@ if(TARGET dpa4_lammps_library)
   list(APPEND scripts_arguments "${LAMMPS_SOURCE_DIR}" "${LAMMPS_LIBRARY_DIR}")
 endif()
 dpa4_add_check(scripts bash tests/scripts/scripts_test.sh ${scripts_arguments})
+
+set(install_arguments "${PROJECT_BINARY_DIR}")
+if(TARGET dpa4plugin AND TARGET dpa4_lammps_library AND NOT DPA4_ENABLE_ASAN)  # lmp has no sanitizer
+  list(APPEND install_arguments "${LAMMPS_LIBRARY_DIR}/lmp")
+endif()
+dpa4_add_check(install bash tests/scripts/install_test.sh ${install_arguments})
+dpa4_set_test_properties(install 1 1 300 source)
