@@ -22,7 +22,8 @@ struct EdgeLanes {
 
   /// edge(lane) is the edge of a lane.
   template <class Edge>
-  DPA4_CPU_INLINE EdgeLanes(const kernels::RadialShape& shape, const double* vec, Edge&& edge) {
+  DPA4_CPU_INLINE EdgeLanes(const kernels::RadialShape& shape, const double* vec, Edge&& edge)
+      : x(0), y(0), z(0) {
     for (int lane = 0; lane < S::kSize; ++lane) {
       const double* v = vec + 3 * static_cast<std::int64_t>(edge(lane));
       x.v[lane] = static_cast<Real>(v[0]);

@@ -15,7 +15,7 @@ void wigner_rows_of_degree(const kernels::WignerRowsArgs<Real>& args) {
   S rows[kSize];
   for (int i = 0; i < args.count; i += S::kSize) {
     const int valid = args.count - i < S::kSize ? args.count - i : S::kSize;
-    S u[3];
+    S u[3] = {S(0), S(0), S(0)};
     for (int lane = 0; lane < S::kSize; ++lane) {
       const Real* unit = args.unit + 3 * (i + (lane < valid ? lane : valid - 1));
       for (int a = 0; a < 3; ++a) u[a].v[lane] = unit[a];

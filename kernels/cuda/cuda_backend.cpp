@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "kernels/cuda/cuda_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/operations.h"
+#include "src/base/error.h"
+
+namespace dpa4::cuda {
+
+int device_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::string unavailable_reason() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) return cudaGetErrorString(error);
+  return count > 0 ? "" : "no CUDA device";
+}
+
+namespace {
+
+class CudaMachine final : public kernels::Machine {
+ public:
+  explicit CudaMachine(int device) : device_(device) {
+    if (device < 0 || device >= device_count()) {
+      const std::string reason = unavailable_reason();
+      throw InputError("CUDA device " + std::to_string(device) + " is not available" +
+                       (reason.empty() ? "" : ": " + reason));
+    }
+    DPA4_CUDA_TRY(cudaSetDevice(device));
+    DPA4_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  }
+  ~CudaMachine() override {
+    // The driver may be gone already when a program ends.
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  CudaMachine(const CudaMachine&) = delete;
+  CudaMachine& operator=(const CudaMachine&) = delete;
+
+  std::string name() const override {
+    cudaDeviceProp properties;
+    DPA4_CUDA_TRY(cudaGetDeviceProperties(&properties, device_));
+    return properties.name;
+  }
+  bool host_memory() const override { return false; }
+
+  std::int64_t free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    DPA4_CUDA_TRY(cudaMemGetInfo(&free, &total));
+    return static_cast<std::int64_t>(free);
+  }
+
+  void* allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());  // the error is handled: later calls must not see it
+      throw InputError("out of device memory: the model needs " + std::to_string(bytes) +
+                       " more bytes and " + std::to_string(free_bytes()) +
+                       " are free; use a smaller system or more ranks");
+    }
+    if (error != cudaSuccess) fail_device("cudaMalloc", error);
+    return memory;
+  }
+  void release(void* memory) override { static_cast<void>(cudaFree(memory)); }
+
+  kernels::Stream stream() override { return stream_; }
+
+  // The addresses tell which memory is meant, so callers may hand over device memory as well.
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+    synchronize();
+  }
+  void zero(void* memory, std::size_t bytes) override {
+    if (bytes > 0) DPA4_CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, stream_));
+  }
+  void synchronize() override { DPA4_CUDA_TRY(cudaStreamSynchronize(stream_)); }
+
+  int lanes() const override { return 1; }
+  int preferred_count(std::int64_t, int limit) const override { return limit; }
+
+  void for_each(int n, Task task, void* context) override {
+    for (int i = 0; i < n; ++i) task(context, 0, i);
+  }
+
+ private:
+  int device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+template <class Real>
+kernels::KernelTable<Real> make_table() {
+  kernels::KernelTable<Real> table;
+  table.so2_stack_work = so2_stack_work;
+  table.grid_product_work = grid_product_work;
+  table.gemm = gemm<Real>;
+  table.edge_geometry = edge_geometry<Real>;
+  table.edge_geometry_backward = edge_geometry_backward<Real>;
+  table.wigner_rows = wigner_rows<Real>;
+  table.rms_norm_silu = rms_norm_silu<Real>;
+  table.rms_norm_silu_backward = rms_norm_silu_backward<Real>;
+  table.pair_bias = pair_bias<Real>;
+  table.pair_bias_backward = pair_bias_backward<Real>;
+  table.node_degree = node_degree<Real>;
+  table.node_degree_backward = node_degree_backward<Real>;
+  table.edge_degree_backward = edge_degree_backward<Real>;
+  table.source_gate_partial = source_gate_partial<Real>;
+  table.source_gate = source_gate<Real>;
+  table.source_gate_sum = source_gate_sum<Real>;
+  table.source_gate_backward = source_gate_backward<Real>;
+  table.env_seed_sum = env_seed_sum<Real>;
+  table.env_seed_sum_backward = env_seed_sum_backward<Real>;
+  table.zonal_sum = zonal_sum<Real>;
+  table.zonal_sum_backward = zonal_sum_backward<Real>;
+  table.film_gram = film_gram<Real>;
+  table.film_gram_backward = film_gram_backward<Real>;
+  table.film_apply = film_apply<Real>;
+  table.film_apply_backward = film_apply_backward<Real>;
+  table.so3_norm = so3_norm<Real>;
+  table.so3_norm_backward = so3_norm_backward<Real>;
+  table.scalar_norm = scalar_norm<Real>;
+  table.scalar_norm_backward = scalar_norm_backward<Real>;
+  table.attention_logits = attention_logits<Real>;
+  table.attention_lse = attention_lse<Real>;
+  table.message_weight = message_weight<Real>;
+  table.message_weight_backward = message_weight_backward<Real>;
+  table.query_gradient = query_gradient<Real>;
+  table.rotate_mix = rotate_mix<Real>;
+  table.rotate_mix_backward = rotate_mix_backward<Real>;
+  table.focus_weights = focus_weights<Real>;
+  table.focus_weights_backward = focus_weights_backward<Real>;
+  table.so2_stack = so2_stack<Real>;
+  table.so2_stack_backward = so2_stack_backward<Real>;
+  table.rotate_back_sum = rotate_back_sum<Real>;
+  table.rotate_back_sum_backward = rotate_back_sum_backward<Real>;
+  table.head_gate = head_gate<Real>;
+  table.head_gate_backward = head_gate_backward<Real>;
+  table.grid_product = grid_product<Real>;
+  table.grid_product_backward = grid_product_backward<Real>;
+  table.grid_router = grid_router<Real>;
+  table.grid_router_backward = grid_router_backward<Real>;
+  table.grid_mean = grid_mean<Real>;
+  table.grid_mean_backward = grid_mean_backward<Real>;
+  table.grid_gate = grid_gate<Real>;
+  table.grid_gate_backward = grid_gate_backward<Real>;
+  table.glu = glu<Real>;
+  table.glu_backward = glu_backward<Real>;
+  table.rows = rows<Real>;
+  table.type_rows = type_rows<Real>;
+  table.energy_head = energy_head<Real>;
+  table.zbl_pair = zbl_pair<Real>;
+  table.edge_force = edge_force<Real>;
+  return table;
+}
+
+}  // namespace
+
+template <class Real>
+const kernels::KernelTable<Real>& table() {
+  static const kernels::KernelTable<Real> operations = make_table<Real>();
+  return operations;
+}
+
+template const kernels::KernelTable<float>& table<float>();
+template const kernels::KernelTable<double>& table<double>();
+
+std::unique_ptr<kernels::Machine> make_machine(int device) {
+  return std::make_unique<CudaMachine>(device);
+}
+
+}  // namespace dpa4::cuda

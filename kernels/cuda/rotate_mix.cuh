@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "kernels/cuda/degree_operations.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/local_frame.cuh"
+
+namespace dpa4::cuda {
+
+/// Sizes that the kernels cannot ask a MessageShape for.
+struct ChannelSizes {
+  int hidden;  // Cw
+  int width;   // Cf
+  int rank;
+
+  explicit ChannelSizes(const kernels::MessageShape& shape)
+      : hidden(shape.hidden()), width(shape.width), rank(shape.rank) {}
+
+  /// Element (edge i, row 0, channel c) of an array (F, count, rows, Cf).
+  __device__ std::int64_t at(int i, int c, int count, int rows) const {
+    const int f = c / width;
+    return ((static_cast<std::int64_t>(f) * count + i) * rows) * width + (c - f * width);
+  }
+};
+
+/// A group of threads an edge, a thread a channel.
+template <int kLmax, bool kScale, class Real>
+__global__ void __launch_bounds__(kMostChannels, 1)
+    rotate_mix_kernel(kernels::RotateMixArgs<Real> args, ChannelSizes sizes) {
+  constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
+  const std::int64_t number = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const int c = threadIdx.x;
+  if (number >= args.edges.count || c >= sizes.hidden) return;
+  const int i = static_cast<int>(number);
+  const std::int64_t src = args.edges.src[edge_at(args.edges, i)];
+  const Real* source = args.x + src * kFull * sizes.hidden + c;
+  Real x[kFull], local[kRows];
+#pragma unroll
+  for (int d = 0; d < kFull; ++d) x[d] = source[d * sizes.hidden];
+  rotate_rows<kLmax>(args.wigner + number * math::wigner_size(kLmax), x, local);
+
+  const Real* __restrict__ radial = args.radial + number * args.ld_radial;
+  Real* u = args.u + sizes.at(i, c, args.edges.count, kRows);
+  if constexpr (kScale) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      u[r * sizes.width] = local[r] * radial[local_degree(kLmax, r) * sizes.hidden + c];
+    }
+  } else {
+    Real mixed[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) mixed[r] = 0;
+    for (int p = 0; p < sizes.rank; ++p) {
+      Real sum[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) sum[r] = 0;
+      visit_mixing<kLmax>([&](int in, int out, int place) {
+        sum[out] += radial[place * sizes.rank + p] * local[in];
+      });
+      const Real basis = args.channel_basis[p * sizes.hidden + c];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) mixed[r] += basis * sum[r];
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) u[r * sizes.width] = mixed[r];
+  }
+}
+
+/// Sums over the channels of an edge. A warp sums its channels in chunks of 32 values, the group's
+/// warps are summed through shared memory. Two buffers take turns, so that one barrier a use is
+/// enough; all threads of the block come here equally often.
+template <class Real>
+class GroupSum {
+ public:
+  /// @param shared  kPlaces * (warps of the block) * 2 elements
+  __device__ GroupSum(Real* shared, int places)
+      : places_(places),
+        warps_(static_cast<int>(blockDim.x) / kWarp),
+        lane_(static_cast<int>(threadIdx.x) % kWarp),
+        warp_(static_cast<int>(threadIdx.x) / kWarp),
+        first_(shared),
+        second_(shared + places * warps_ * static_cast<int>(blockDim.y)) {}
+
+  /// value(integral_constant t) is this thread's share of sum t; take(t, total) is called for t <
+  /// kPlaces by one thread of the group.
+  template <int kPlaces, class Value, class Take>
+  __device__ void run(const Value& value, const Take& take) {
+    Real* partial = first_ + static_cast<int>(threadIdx.y) * warps_ * places_;
+    math::static_for<(kPlaces + kWarp - 1) / kWarp>([&](auto chunk) {
+      constexpr int first = decltype(chunk)::value * kWarp;
+      constexpr int count = kPlaces - first < kWarp ? kPlaces - first : kWarp;
+      constexpr int padded =
+          count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
+      constexpr int lanes_each = kWarp / padded;
+      Real v[padded];
+      math::static_for<padded>([&](auto index) {
+        constexpr int j = decltype(index)::value;
+        if constexpr (j < count) {
+          v[j] = value(std::integral_constant<int, first + j>{});
+        } else {
+          v[j] = 0;
+        }
+      });
+      const Real total = warp_sum_each(v);
+      const int j = lane_ / lanes_each;
+      if (lane_ % lanes_each == 0 && j < count) partial[warp_ * places_ + first + j] = total;
+    });
+    if (warps_ > 1) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+    for (int t = threadIdx.x; t < kPlaces; t += blockDim.x) {
+      Real total = partial[t];
+      for (int w = 1; w < warps_; ++w) total += partial[w * places_ + t];
+      take(t, total);
+    }
+    Real* const used = first_;
+    first_ = second_;
+    second_ = used;
+  }
+
+ private:
+  int places_, warps_, lane_, warp_;
+  Real* first_;
+  Real* second_;
+};
+
+/// Registers of a thread that goes through the edges of a source.
+template <int kLmax, class Real>
+struct MixBackward {
+  static constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
+  static constexpr int kMixing = mixing_size(kLmax);
+
+  Real x[kFull];       // of the source
+  Real grad_x[kFull];  // sum over the edges
+  Real local[kRows];   // rows |m| <= 1 of D x
+  Real grad_u[kRows];
+  Real grad_local[kRows];
+  Real torque[3];
+
+  /// grad_local of one edge for kMix.
+  __device__ void mix(const Real* __restrict__ radial, const Real* __restrict__ basis, int rank,
+                      int stride) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) grad_local[r] = 0;
+    for (int p = 0; p < rank; ++p) {
+      const Real factor = basis[p * stride];
+      Real sum[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) sum[r] = 0;
+      visit_mixing<kLmax>([&](int in, int out, int place) {
+        sum[in] += radial[place * rank + p] * grad_u[out];
+      });
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) grad_local[r] += factor * sum[r];
+    }
+  }
+
+  /// What this channel gives to the gradient of a mixing coefficient, without the channel basis.
+  template <int kPlace>
+  __device__ Real mixing_gradient() const {
+    constexpr int kSquare = (kLmax + 1) * (kLmax + 1);
+    if constexpr (kPlace < kSquare) {
+      return local[kPlace / (kLmax + 1)] * grad_u[kPlace % (kLmax + 1)];
+    } else {
+      constexpr int in = (kPlace - kSquare) / kLmax + 1, out = (kPlace - kSquare) % kLmax + 1;
+      return local[local_row(kLmax, in, 1)] * grad_u[local_row(kLmax, out, 1)] +
+             local[local_row(kLmax, in, 2)] * grad_u[local_row(kLmax, out, 2)];
+    }
+  }
+
+  /// Turns grad_local back, adds it to grad_x and sets the torque.
+  __device__ void turn_back(const Real* __restrict__ wigner) {
+#pragma unroll
+    for (int a = 0; a < 3; ++a) torque[a] = 0;
+    grad_x[0] += grad_local[0];
+    math::static_for<kLmax>([&](auto degree) {
+      constexpr int l = decltype(degree)::value + 1;
+      Real global[2 * l + 1];
+      rotate_degree_back<kLmax, l>(wigner, grad_local, global);
+#pragma unroll
+      for (int k = 0; k <= 2 * l; ++k) grad_x[l * l + k] += global[k];
+      math::add_torque<l>(global, x + l * l, torque);
+    });
+  }
+};
+
+/// A block a source: its groups of threads take turns with the source's edges, a thread holds a
+/// channel of the source's features and of their gradient in registers. For the largest degrees these
+/// do not fit and live in local memory, which stays in the first-level cache.
+template <int kLmax, bool kScale, int kThreads, class Real>
+__global__ void __launch_bounds__(kThreads, 1)
+    rotate_mix_backward_kernel(kernels::RotateMixBackwardArgs<Real> args, ChannelSizes sizes) {
+  using Registers = MixBackward<kLmax, Real>;
+  constexpr int kRows = Registers::kRows, kFull = Registers::kFull;
+  constexpr int kMixing = kScale ? 0 : Registers::kMixing;
+  extern __shared__ __align__(16) unsigned char rotate_mix_shared[];
+  Real* shared = reinterpret_cast<Real*>(rotate_mix_shared);
+  GroupSum<Real> sum(shared, kMixing + 3);
+
+  const int node = args.edges.node_first + static_cast<int>(blockIdx.x);
+  const Segment segment(args.edges, node);
+  const int c = threadIdx.x;
+  const bool active = c < sizes.hidden;
+  const std::int64_t row = static_cast<std::int64_t>(node) * kFull * sizes.hidden + c;
+  Registers edge;
+#pragma unroll
+  for (int d = 0; d < kFull; ++d) {
+    edge.x[d] = active ? args.x[row + d * sizes.hidden] : Real(0);
+    edge.grad_x[d] = 0;
+  }
+
+  for (int first = segment.begin; first < segment.end; first += static_cast<int>(blockDim.y)) {
+    const int i = first + static_cast<int>(threadIdx.y);
+    const bool valid = i < segment.end;
+    const std::int64_t at = valid ? i : segment.begin;  // an edge that exists, to read from
+    const Real* wigner = args.wigner + at * math::wigner_size(kLmax);
+    const Real* radial = args.radial + at * args.ld_radial;
+    Real* grad_radial = args.grad_radial + at * args.ld_radial;
+    const Real* grad_u = args.grad_u + sizes.at(static_cast<int>(at), active ? c : 0,
+                                                args.edges.count, kRows);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      edge.grad_u[r] = active && valid ? grad_u[r * sizes.width] : Real(0);
+    }
+    rotate_rows<kLmax>(wigner, edge.x, edge.local);
+    if constexpr (kScale) {
+#pragma unroll
+      for (int l = 0; l <= kLmax; ++l) {
+        const Real scale = active ? radial[l * sizes.hidden + c] : Real(0);
+        Real total = 0;
+#pragma unroll
+        for (int k = 0; k < (l == 0 ? 1 : 3); ++k) {
+          const int r = local_row(kLmax, l, k);
+          total += edge.grad_u[r] * edge.local[r];
+          edge.grad_local[r] = edge.grad_u[r] * scale;
+        }
+        if (active && valid) grad_radial[l * sizes.hidden + c] = total;
+      }
+    } else {
+      edge.mix(radial, args.channel_basis + (active ? c : 0), sizes.rank, sizes.hidden);
+    }
+    edge.turn_back(wigner);
+    const auto add_torque = [&](int a, Real total) {
+      if (valid) args.torque[3 * at + a] += total;
+    };
+    if constexpr (kScale) {
+      sum.template run<3>([&](auto t) { return edge.torque[decltype(t)::value]; }, add_torque);
+    } else {
+      for (int p = 0; p < sizes.rank; ++p) {
+        const Real basis = active ? args.channel_basis[p * sizes.hidden + c] : Real(0);
+        sum.template run<kMixing + 3>(
+            [&](auto t) {
+              constexpr int place = decltype(t)::value;
+              if constexpr (place < kMixing) {
+                return basis * edge.template mixing_gradient<place>();
+              } else {
+                return edge.torque[place - kMixing];
+              }
+            },
+            [&](int t, Real total) {
+              if (t >= kMixing) {
+                if (p == 0) add_torque(t - kMixing, total);
+              } else if (valid) {
+                grad_radial[t * sizes.rank + p] = total;
+              }
+            });
+      }
+    }
+  }
+
+  for (unsigned group = 1; group < blockDim.y; ++group) {
+    __syncthreads();
+    if (threadIdx.y == group) {
+#pragma unroll
+      for (int d = 0; d < kFull; ++d) shared[d * blockDim.x + c] = edge.grad_x[d];
+    }
+    __syncthreads();
+    if (threadIdx.y == 0) {
+#pragma unroll
+      for (int d = 0; d < kFull; ++d) edge.grad_x[d] += shared[d * blockDim.x + c];
+    }
+  }
+  if (threadIdx.y == 0 && active) {
+#pragma unroll
+    for (int d = 0; d < kFull; ++d) args.grad_x[row + d * sizes.hidden] += edge.grad_x[d];
+  }
+}
+
+template <int kLmax, class Real>
+void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Stream stream) {
+  const ChannelSizes sizes(args.shape);
+  const ChannelGroups groups(sizes.hidden);
+  const auto kernel = args.shape.mixing == kernels::RadialMixing::kScale
+                          ? rotate_mix_kernel<kLmax, true, Real>
+                          : rotate_mix_kernel<kLmax, false, Real>;
+  launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(), 0, stream,
+         args, sizes);
+}
+
+template <int kLmax, class Real>
+void rotate_mix_backward_of_degree(const kernels::RotateMixBackwardArgs<Real>& args,
+                                   kernels::Stream stream) {
+  const bool scale = args.shape.mixing == kernels::RadialMixing::kScale;
+  const ChannelSizes sizes(args.shape);
+  const ChannelGroups groups(sizes.hidden);
+  const int warps = groups.threads / kWarp * groups.groups;
+  const int sums = 2 * ((scale ? 0 : mixing_size(kLmax)) + 3) * warps;
+  const int rows = groups.groups > 1 ? full_rows(kLmax) * groups.threads : 0;
+  const auto kernel = scale ? rotate_mix_backward_kernel<kLmax, true, kMostChannels, Real>
+                      : groups.fits_block()
+                          ? rotate_mix_backward_kernel<kLmax, false, kBlock, Real>
+                          : rotate_mix_backward_kernel<kLmax, false, kMostChannels, Real>;
+  launch("rotate_mix_backward", kernel, args.edges.node_count, groups.block(),
+         sizeof(Real) * static_cast<std::size_t>(sums > rows ? sums : rows), stream, args, sizes);
+}
+
+}  // namespace dpa4::cuda

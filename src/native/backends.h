@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <memory>
+
+#include "kernels/api/kernel_table.h"
+#include "src/model/evaluator.h"
+
+namespace dpa4::native {
+
+/// A machine and its operations. Throws InputError if the build or the computer lacks them.
+template <class Real>
+struct Backend {
+  std::unique_ptr<kernels::Machine> machine;
+  const kernels::KernelTable<Real>* table = nullptr;
+};
+
+template <class Real>
+Backend<Real> open_backend(const model::EvaluatorOptions& options);
+
+}  // namespace dpa4::native

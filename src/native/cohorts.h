@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <vector>
+
+namespace dpa4::native {
+
+/// Edges that are worked on at once: positions [first, first + count) of an order of the edges,
+/// which belong to the nodes [node_first, node_first + node_count).
+struct Cohort {
+  int first = 0;
+  int count = 0;
+  int node_first = 0;
+  int node_count = 0;
+};
+
+/// Whole nodes: one cohort, or several in a row where a single node has more edges than a cohort
+/// may have. Nodes of different groups are different, so groups may run at the same time.
+struct Group {
+  int cohort_first = 0;
+  int cohort_count = 0;
+  int node_first = 0;
+  int node_count = 0;
+};
+
+/// Cuts the edges of nodes [0, n_nodes), CSR array `begin`, into groups and cohorts of at most
+/// `limit` edges. Every node is in exactly one group, also without edges.
+class Cohorts {
+ public:
+  void build(const int* begin, int n_nodes, int limit);
+
+  const std::vector<Cohort>& cohorts() const { return cohorts_; }
+  const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  void close_group(const int* begin, int node_first, int node_end, int limit);
+
+  std::vector<Cohort> cohorts_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace dpa4::native

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/model/evaluator.h"
+#include "src/model/model_config.h"
+#include "src/model/weights.h"
+
+namespace dpa4::native {
+
+/// The first option of a model that this engine does not cover, as "name = value", or nothing.
+std::optional<std::string> unsupported_option(const model::ModelConfig& config);
+
+/// Engine 2: our own kernels. Throws InputError if unsupported_option names one, if the build has
+/// no kernels for the device or precision, or if there is not enough memory.
+std::unique_ptr<model::Evaluator> make_evaluator(const model::ModelConfig& config,
+                                                 const model::Weights& weights,
+                                                 const model::EvaluatorOptions& options);
+
+}  // namespace dpa4::native

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/model/evaluator.h"
+#include "src/native/backends.h"
+#include "src/native/energy_readout.h"
+#include "src/native/initial_state.h"
+#include "src/native/message.h"
+#include "src/native/node_update.h"
+
+namespace dpa4::native {
+
+/// The plan of a step on one machine in one precision: which stage runs on which cohort in which
+/// buffers. It does no arithmetic; see doc of the stages for what they compute.
+///
+/// Forward, block by block: features of all nodes, messages of the destinations (cohorts of whole
+/// destinations), update of the owned nodes. Backward in reverse, with cohorts of whole sources.
+/// Between the two only block inputs, aggregated messages and attention normalisers of nodes are
+/// kept, and the mixing stacks of as many edges as the memory budget allows; everything else is
+/// made again.
+template <class Real>
+class StepEngine final : public model::Evaluator {
+ public:
+  StepEngine(const model::ModelConfig& config, const model::Weights& weights,
+             const model::EvaluatorOptions& options, Backend<Real> backend);
+
+  void evaluate(const model::Structure& structure, const model::Conditions& conditions,
+                model::HaloExchange& halo, model::Request request,
+                model::Evaluation& result) override;
+  std::string description() const override;
+  model::MemoryPlan memory_plan() const override;
+
+ private:
+  struct Block {
+    Message<Real> message;
+    NodeUpdate<Real> update;
+  };
+
+  /// Called with (lane's buffers, index of the part): parts of one kind of work.
+  using Work = std::function<void(Arena<Real>, int)>;
+
+  void make_conditions(const model::Conditions& conditions);
+  HostMatrix type_features(int type, const std::array<double, 2>& charge_spin) const;
+  void set_type_features(const HostMatrix& features);
+  void evaluate_structure(const model::Structure& structure, model::HaloExchange& halo,
+                          model::Request request, model::Evaluation& result);
+  void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
+  void reserve_nodes_and_edges();
+  void choose_kept_edges();
+  void make_initial_state(model::HaloExchange& halo);
+  void make_gate(model::HaloExchange& halo);
+  void make_features(std::size_t block);
+  void run_messages(std::size_t block);
+  void finish_forward();
+  void block_backward(std::size_t block, model::HaloExchange& halo);
+  void initial_backward(model::HaloExchange& halo);
+  void gate_backward(model::HaloExchange& halo);
+  void read_results(model::HaloExchange& halo, model::Request request, model::Evaluation& result);
+  void remove_vacuum(const HostMatrix& features);
+
+  void for_groups(const Cohorts& cohorts, const Work& work);
+  void for_chunks(int n_nodes, const std::function<void(Arena<Real>, int first, int count)>& work);
+  void run(int n, const Work& work);
+
+  MessageNodes<Real> message_nodes(std::size_t block) const;
+  KeptStacks<Real> kept_stacks(std::size_t block) const;
+  NodeRange<Real> node_range(std::size_t block, int first, int count) const;
+  InitialNodes<Real> initial_nodes() const;
+  std::int64_t row(std::size_t block) const;  // elements of a node in the input of a block
+  Real* input(std::size_t block) const;
+  void exchange(model::HaloExchange& halo, bool forward, void* rows, int width, bool doubles) const;
+  std::int64_t lane_size(int edges, int nodes) const;
+
+  model::ModelConfig config_;
+  model::EvaluatorOptions options_;
+  Backend<Real> backend_;
+  EngineContext<Real> context_;
+  WeightStore<Real> store_;
+  RadialNet<Real> radial_;
+  InitialState<Real> initial_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  EnergyReadout<Real> readout_;
+  HostMatrix type_embedding_;  // (types, C)
+  HostMatrix charge_table_, spin_table_, charge_spin_mix_;
+  std::vector<double> charge_spin_bias_;
+  std::vector<double> atomic_number_;
+  const double* atomic_number_table_ = nullptr;
+  const int* zbl_included_ = nullptr;
+  bool conditions_made_ = false;
+  model::Conditions conditions_;
+
+  int cohort_ = 0;  // edges
+  int chunk_ = 0;   // nodes
+  std::int64_t lane_elements_ = 0;
+
+  // The current step.
+  StepEdges step_;
+  Cohorts by_dst_, by_src_;
+  std::int64_t kept_edges_ = 0;
+
+  // Mirrors of the caller's arrays.
+  Mirror<int> type_, src_, dst_, dst_begin_, by_src_order_, src_begin_, kept_row_;
+  Mirror<double> vec_;
+  Mirror<Real> aparam_;
+  std::vector<Real> host_aparam_;
+  std::vector<int> host_kept_row_;
+
+  // Node and edge arrays.
+  std::vector<Memory<Real>> inputs_, sums_, lses_;  // of each block
+  Memory<Real> kappa_, gate_partial_, gate_, environment_;
+  Memory<Real> features_, query_, key_, logit_;
+  Memory<Real> grad_x_, grad_sum_, row_sum_, grad_features_, grad_query_, grad_key_;
+  Memory<Real> grad_environment_, grad_degree_, grad_kappa_, grad_gate_, grad_vec_;
+  Memory<double> energy_, force_, node_virial_;
+  Memory<Real> kept_;
+  std::vector<Memory<Real>> lanes_;
+  std::vector<double> host_energy_, host_force_, host_virial_;
+};
+
+}  // namespace dpa4::native
