@@ -122,7 +122,7 @@ class EagerEvaluator final : public model::Evaluator {
     std::vector<Var> inputs{descriptor};
     if (config_.bridging_zbl) {
       inputs.push_back(stream.sum(tape, {}, Side::kDst, n, [this](const Cohort& c) {
-        const at::Tensor length = at::sqrt((c.exact_vec * c.exact_vec).sum(-1));
+        const at::Tensor length = at::sqrt((c.vec * c.vec).sum(-1));
         const at::Tensor weight =
             type_weight_.index_select(0, c.src_type) * type_weight_.index_select(0, c.dst_type);
         return weight * half_zbl(length, atomic_number_.index_select(0, c.dst_type),

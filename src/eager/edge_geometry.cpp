@@ -11,7 +11,9 @@
 namespace dpa4::eager {
 
 EdgeFunctions::EdgeFunctions(const model::ModelConfig& config, at::Tensor frequencies)
-    : config_(config), frequencies_(frequencies.reshape({-1})) {
+    : config_(config),
+      type_(frequencies.scalar_type()),
+      frequencies_(frequencies.reshape({-1}).to(at::kDouble)) {
   int lmax = config.init_lmax;
   for (const model::BlockShape& block : config.blocks) lmax = std::max(lmax, block.lmax);
   coupling_.resize(static_cast<std::size_t>(lmax) + 1);
@@ -24,7 +26,7 @@ EdgeFunctions::EdgeFunctions(const model::ModelConfig& config, at::Tensor freque
   }
 }
 
-at::Tensor EdgeFunctions::envelope(const at::Tensor& length, double rcut, int exponent) {
+at::Tensor EdgeFunctions::cutoff_envelope(const at::Tensor& length, double rcut, int exponent) {
   const at::Tensor u = at::clamp((rcut - length) / rcut, 0.0, 1.0);
   const at::Tensor x = 1.0 - u;
   // coefficients C(k + 3, 3), Horner from the top
@@ -53,7 +55,7 @@ EdgeGeometry EdgeFunctions::geometry(const at::Tensor& vec) const {
     g.length = clamped;
   }
   // The reference keeps the cutoff of this envelope in float32, whatever the model's type.
-  g.envelope = envelope(g.length, static_cast<float>(config_.rcut), config_.edge_env_exp);
+  g.envelope = cutoff_envelope(g.length, static_cast<float>(config_.rcut), config_.edge_env_exp);
   return g;
 }
 
@@ -67,20 +69,30 @@ at::Tensor EdgeFunctions::radial_basis(const EdgeGeometry& g) const {
     const at::Tensor shift = r - frequencies_;
     phi = at::exp(shift * shift * (-0.5 / (width * width)));
   }
-  if (config_.basis_env_exp == 0) return phi;
-  return phi * envelope(g.length, config_.rcut, config_.basis_env_exp).unsqueeze(-1);
+  if (config_.basis_env_exp != 0) {
+    phi = phi * cutoff_envelope(g.length, config_.rcut, config_.basis_env_exp).unsqueeze(-1);
+  }
+  return phi.to(type_);
 }
 
 at::Tensor EdgeFunctions::bridging_switch(const EdgeGeometry& g) const {
   const double inner = config_.bridging_r_inner, outer = config_.bridging_r_outer;
   const at::Tensor t = at::clamp((g.length - inner) / (outer - inner), 0.0, 1.0);
   const at::Tensor t2 = t * t;
-  return t2 * t2 * (35.0 + t * (-84.0 + t * (70.0 - 20.0 * t)));
+  return (t2 * t2 * (35.0 + t * (-84.0 + t * (70.0 - 20.0 * t)))).to(type_);
+}
+
+at::Tensor EdgeFunctions::exact_direction(const EdgeGeometry& g) const {
+  return g.vec / at::sqrt((g.vec * g.vec).sum(-1, true) + config_.eps * config_.eps);
 }
 
 at::Tensor EdgeFunctions::direction(const EdgeGeometry& g) const {
-  const double eps2 = config_.eps * config_.eps;
-  return g.vec / at::sqrt((g.vec * g.vec).sum(-1, true) + eps2);
+  return exact_direction(g).to(type_);
+}
+
+at::Tensor EdgeFunctions::environment(const EdgeGeometry& g) const {
+  const at::Tensor strength = (g.envelope / g.length).unsqueeze(-1);
+  return at::cat({strength, strength * exact_direction(g)}, -1).to(type_);
 }
 
 /// Global -> edge frame, from a blend of two quaternion charts (spec part 1, section 4.3): the roll
@@ -90,7 +102,7 @@ at::Tensor EdgeFunctions::rotation(const EdgeGeometry& g) const {
   const auto normalized = [eps2](const at::Tensor& q) {
     return q / at::sqrt((q * q).sum(-1, true) + eps2);
   };
-  const at::Tensor u = g.vec / at::sqrt(g.length * g.length + eps2).unsqueeze(-1);
+  const at::Tensor u = direction(g);
   const at::Tensor x = u.select(-1, 0), y = u.select(-1, 1), z = u.select(-1, 2);
   const at::Tensor zero = at::zeros_like(x);
   at::Tensor plus = normalized(at::stack({1.0 + z, y, -x, zero}, -1));
@@ -117,11 +129,12 @@ at::Tensor EdgeFunctions::rotation(const EdgeGeometry& g) const {
 
 std::vector<at::Tensor> EdgeFunctions::wigner(const EdgeGeometry& g, int lmax) const {
   const int64_t n = g.length.size(0);
-  std::vector<at::Tensor> blocks{at::ones({n, 1, 1}, g.vec.options())};
+  const at::TensorOptions options = g.vec.options().dtype(type_);
+  std::vector<at::Tensor> blocks{at::ones({n, 1, 1}, options)};
   if (lmax == 0) return blocks;
   // D^1 = P R P^T with rows (y, z, -x)
-  const at::Tensor axes = index_tensor({1, 2, 0}, g.vec.options());
-  const at::Tensor sign = constant({1, 1, -1}, {3}, g.vec.options());
+  const at::Tensor axes = index_tensor({1, 2, 0}, options);
+  const at::Tensor sign = constant({1, 1, -1}, {3}, options);
   const at::Tensor first = rotation(g).index_select(1, axes).index_select(2, axes) *
                            (sign.unsqueeze(1) * sign.unsqueeze(0));
   blocks.push_back(first);

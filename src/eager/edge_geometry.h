@@ -9,20 +9,29 @@
 
 namespace dpa4::eager {
 
-/// Lengths and directions of a cohort of edges (spec part 1, section 3), differentiable in `vec`.
+/// Lengths and directions of a cohort of edges (spec part 1, section 3), differentiable in the edge
+/// vectors. All of it is float64, whatever the model's type: near the cutoff a float32 length would
+/// lose half the digits of the envelope, and these few numbers per edge cost nothing.
 struct EdgeGeometry {
   at::Tensor vec;       // (e, 3)  clamped edge vectors when bridging, else the edge vectors
   at::Tensor length;    // (e)     their length
   at::Tensor envelope;  // (e)     weight of the edge, 0 at and beyond the cutoff
 };
 
-/// The differentiable functions of an edge vector.
+/// The differentiable functions of an edge vector. They start from float64 and return the compute
+/// type.
 class EdgeFunctions {
  public:
   EdgeFunctions(const model::ModelConfig& config, at::Tensor frequencies);
 
-  /// vec: (e, 3) in the compute type.
+  /// vec: (e, 3) float64.
   EdgeGeometry geometry(const at::Tensor& vec) const;
+
+  /// (e) the edge weight.
+  at::Tensor envelope(const EdgeGeometry& g) const { return g.envelope.to(type_); }
+
+  /// (e, 4): envelope / r, then the same times the direction (environment seed).
+  at::Tensor environment(const EdgeGeometry& g) const;
 
   /// (e, n_radial): basis times its own envelope.
   at::Tensor radial_basis(const EdgeGeometry& g) const;
@@ -40,12 +49,14 @@ class EdgeFunctions {
   at::Tensor direction(const EdgeGeometry& g) const;
 
  private:
-  static at::Tensor envelope(const at::Tensor& length, double rcut, int exponent);
+  static at::Tensor cutoff_envelope(const at::Tensor& length, double rcut, int exponent);
+  at::Tensor exact_direction(const EdgeGeometry& g) const;
   at::Tensor clamped_length(const at::Tensor& length) const;
   at::Tensor rotation(const EdgeGeometry& g) const;
 
   const model::ModelConfig& config_;
-  at::Tensor frequencies_;            // (n_radial)
+  at::ScalarType type_;               // the compute type
+  at::Tensor frequencies_;            // (n_radial) float64
   std::vector<at::Tensor> coupling_;  // by l: (2l+1, 2l-1, 3)
   std::vector<double> raising_norm_;  // by l
 };

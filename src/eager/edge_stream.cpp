@@ -55,8 +55,7 @@ EdgeStream::EdgeStream(const model::Structure& structure, int64_t cohort, at::Te
     : n_owned_(structure.edges.n_owned),
       n_nodes_(structure.edges.n_nodes),
       n_edges_(structure.edges.n_edges()),
-      cohort_(cohort),
-      options_(options) {
+      cohort_(cohort) {
   DPA4_EXPECTS(cohort >= 1);
   DPA4_EXPECTS(structure.type.extent(0) == n_nodes_);
   const at::Device device = options.device();
@@ -77,8 +76,7 @@ Cohort EdgeStream::cohort(int64_t begin, const std::vector<EdgeInput>& inputs,
   c.dst = range.of(dst_);
   c.src_type = type_.index_select(0, c.src);
   c.dst_type = type_.index_select(0, c.dst);
-  c.exact_vec = as_leaves ? make_leaf(range.of(vec_)) : range.of(vec_);
-  c.vec = c.exact_vec.to(options_.dtype());
+  c.vec = as_leaves ? make_leaf(range.of(vec_)) : range.of(vec_);
   for (const EdgeInput& input : inputs) {
     at::Tensor rows = input.table->value.index_select(0, input.side == Side::kSrc ? c.src : c.dst);
     c.gathered.push_back(as_leaves ? make_leaf(rows) : rows);
@@ -90,7 +88,7 @@ void EdgeStream::add_gradients(int64_t begin, const Cohort& cohort,
                                const std::vector<EdgeInput>& inputs,
                                const std::vector<at::Tensor>& outputs,
                                const std::vector<at::Tensor>& grads) {
-  std::vector<at::Tensor> leaves{cohort.exact_vec};
+  std::vector<at::Tensor> leaves{cohort.vec};
   leaves.insert(leaves.end(), cohort.gathered.begin(), cohort.gathered.end());
   const std::vector<at::Tensor> results = vector_jacobian(outputs, leaves, grads);
   const at::NoGradGuard no_grad;

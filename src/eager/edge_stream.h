@@ -70,7 +70,6 @@ class EdgeStream {
   int64_t end_of(int64_t begin) const { return std::min(begin + cohort_, n_edges_); }
 
   int64_t n_owned_, n_nodes_, n_edges_, cohort_;
-  at::TensorOptions options_;
   at::Tensor src_, dst_, vec_, type_;
   at::Tensor grad_vec_;
 };

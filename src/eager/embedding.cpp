@@ -51,7 +51,7 @@ at::Tensor Embedding::radial(const EdgeGeometry& g) const {
     slot += 2;
   }
   x = at::matmul(x, w.scope(std::to_string(slot))("matrix"));
-  if (config_.format_version >= 1.1) x = x * g.envelope.unsqueeze(-1);
+  if (config_.format_version >= 1.1) x = x * functions_.envelope(g).unsqueeze(-1);
   return x.reshape({x.size(0), config_.init_lmax + 1, config_.channels});
 }
 
@@ -75,10 +75,7 @@ Var Embedding::source_gate(Tape& tape, EdgeStream& edges, model::HaloExchange& h
 at::Tensor Embedding::environment_terms(const Cohort& c) const {
   const TensorStore w = w_.scope("env_seed_embedding");
   const EdgeGeometry g = functions_.geometry(c.vec);
-  const at::Tensor inverse =
-      at::rsqrt((g.vec * g.vec).sum(-1) + config_.eps * config_.eps).unsqueeze(-1);
-  const at::Tensor strength = g.envelope.unsqueeze(-1) * inverse;
-  const at::Tensor rho = at::cat({strength, strength * (g.vec * inverse)}, -1);
+  const at::Tensor rho = functions_.environment(g);
   const at::Tensor& types = w("env_type_embed.adam_type_embedding");
   const at::Tensor basis = dense(
       w.scope("rbf_proj_layer2"),
@@ -116,7 +113,7 @@ NodeState Embedding::initial_state(Tape& tape, EdgeStream& edges, const at::Tens
   if (config_.bridging_zbl) state.source_gate = source_gate(tape, edges, halo);
 
   const Var degree = edges.sum(tape, {}, Side::kDst, n, [this](const Cohort& c) {
-    const at::Tensor w = functions_.geometry(c.vec).envelope;
+    const at::Tensor w = functions_.envelope(functions_.geometry(c.vec));
     return (w * w).unsqueeze(-1);
   });
   const double floor = config_.format_version >= 1.1 ? 0.25 : config_.eps;

@@ -33,10 +33,15 @@ at::Tensor cartesian_basis(int lmax, at::TensorOptions options) {
   return constant(values, {n, 3, 3}, options);
 }
 
-math::GridMatrices grid_matrices(GridKind kind, const model::BlockShape& shape, int mmax,
-                                 math::RowLayout layout, bool lebedev, math::S2Points product) {
-  if (kind == GridKind::kSO3) return math::so3_grid(shape.lmax, mmax, shape.kmax, layout);
-  return math::s2_grid(shape.lmax, mmax, layout, lebedev ? math::S2Points::kLebedev : product);
+math::GridMatrices grid_matrices(const model::ModelConfig& config, GridKind kind,
+                                 const model::BlockShape& shape, int mmax, math::RowLayout layout,
+                                 math::S2Points product) {
+  math::GridMatrices grid =
+      kind == GridKind::kSO3
+          ? math::so3_grid(shape.lmax, mmax, shape.kmax, layout)
+          : math::s2_grid(shape.lmax, mmax, layout,
+                          config.lebedev_so2 ? math::S2Points::kLebedev : product);
+  return config.grid_tables_in_float32 ? math::rounded_to_float32(std::move(grid)) : grid;
 }
 
 }  // namespace
@@ -91,22 +96,22 @@ So2Conv::So2Conv(const model::ModelConfig& config, const model::BlockShape& shap
       if (config.s2_activation_so2 && i + 1 < config.mixing_layers) {
         s2_activations_.emplace_back(
             w_.scope("non_linearities", i), model::GridOp{},
-            grid_matrices(GridKind::kS2, shape, mmax_, math::RowLayout::kMMajor, config.lebedev_so2,
+            grid_matrices(config, GridKind::kS2, shape, mmax_, math::RowLayout::kMMajor,
                           math::S2Points::kProduct),
             reduced.degree, focus_dim_, focus_);
       }
     }
     if (config.node_wise != GridKind::kNone) {
       node_wise_.emplace(w_.scope("node_wise_grid_product"), config.node_wise_op,
-                         grid_matrices(config.node_wise, shape, mmax_, math::RowLayout::kMMajor,
-                                       config.lebedev_so2, math::S2Points::kProduct),
+                         grid_matrices(config, config.node_wise, shape, mmax_,
+                                       math::RowLayout::kMMajor, math::S2Points::kProduct),
                          reduced.degree, focus_dim_, focus_);
     }
   }
   if (config.message_node != GridKind::kNone) {
     message_node_.emplace(w_.scope("message_node_grid_product"), config.message_node_op,
-                          grid_matrices(config.message_node, shape, lmax_, math::RowLayout::kPacked,
-                                        config.lebedev_so2, math::S2Points::kProductSquare),
+                          grid_matrices(config, config.message_node, shape, lmax_,
+                                        math::RowLayout::kPacked, math::S2Points::kProductSquare),
                           degrees, focus_dim_, focus_);
   }
 }
@@ -114,6 +119,7 @@ So2Conv::So2Conv(const model::ModelConfig& config, const model::BlockShape& shap
 So2Conv::Features So2Conv::features(const Cohort& c, const at::Tensor& type_table) const {
   Features f;
   f.geometry = embedding_.functions().geometry(c.vec);
+  f.envelope = embedding_.functions().envelope(f.geometry);
   const at::Tensor types =
       type_table.index_select(0, c.src_type) + type_table.index_select(0, c.dst_type);
   f.radial = embedding_.radial(f.geometry).narrow(1, 0, lmax_ + 1) + types.unsqueeze(1);
@@ -215,7 +221,7 @@ at::Tensor So2Conv::mixing_stack(at::Tensor u, const Features& f) const {
       if (i == 0) {
         // A bias may not create a message at the cutoff: it is scaled by the radial features.
         at::Tensor factor = f.radial.select(1, 0).reshape({-1, focus_, focus_dim_}) *
-                            f.geometry.envelope.reshape({-1, 1, 1});
+                            f.envelope.reshape({-1, 1, 1});
         if (bias.size(2) == 2 * focus_dim_) factor = at::cat({factor, factor}, -1);
         bias = bias * factor;
       }
@@ -355,7 +361,7 @@ at::Tensor So2Conv::logits(const at::Tensor& q, const at::Tensor& k, const Featu
     logit = at::where(open.reshape({n, 1, 1}), logit + power * log_weight.reshape({n, 1, 1}),
                       minus_infinity);
   };
-  add_log(f.geometry.envelope, 2.0);
+  add_log(f.envelope, 2.0);
   if (gate.defined()) add_log(gate.reshape({n}), 1.0);
   return logit;
 }
@@ -419,7 +425,7 @@ Var So2Conv::forward(Tape& tape, EdgeStream& edges, const Var& input, const Node
   if (heads_ == 0) {
     sum = edges.sum(tape, inputs, Side::kDst, n_owned, [=, this](const Cohort& c) {
       const Features f = features(c, type_table);
-      at::Tensor weight = f.geometry.envelope.unsqueeze(-1);
+      at::Tensor weight = f.envelope.unsqueeze(-1);
       const at::Tensor gate = optional_input(c, gate_at);
       if (gate.defined()) weight = weight * gate;
       return edge_message(c, f) * weight.unsqueeze(-1);

@@ -23,7 +23,8 @@ class So2Conv {
   struct Rows;  // gathered node rows of a cohort, by meaning
   struct Features {
     EdgeGeometry geometry;
-    at::Tensor radial;  // (e, L+1, Cw)
+    at::Tensor envelope;  // (e)
+    at::Tensor radial;    // (e, L+1, Cw)
   };
 
   Features features(const Cohort& c, const at::Tensor& type_table) const;

@@ -27,6 +27,17 @@ using pickle::Value;
 
 constexpr double kNewestFormat = 1.3;
 
+/// Messages quote names from the file: no control characters reach a terminal, nothing gets
+/// endless.
+std::string readable(std::string message) {
+  constexpr std::size_t kLongest = 2000;
+  if (message.size() > kLongest) message = message.substr(0, kLongest) + "...";
+  for (char& c : message) {
+    if ((c >= 0 && c < ' ') || c == '\x7f') c = '?';
+  }
+  return message;
+}
+
 /// The archive and its object tree, opened but with no array read.
 struct Archive {
   ZipReader zip;
@@ -256,14 +267,12 @@ void warn_about_unknown(const StateDict& state, const std::vector<model::WeightS
     }
   }
   if (unknown.empty()) return;
-  log.warning(path + ": " + std::to_string(unknown.size()) +
-              " arrays belong to no option known here and are ignored: " + join(unknown));
+  log.warning(readable(path + ": " + std::to_string(unknown.size()) +
+                       " arrays belong to no option known here and are ignored: " + join(unknown)));
 }
 
-}  // namespace
-
-Checkpoint read_checkpoint(const ByteSource& source, const std::string& path,
-                           const CheckpointOptions& options, Logger& log) {
+Checkpoint read(const ByteSource& source, const std::string& path, const CheckpointOptions& options,
+                Logger& log) {
   const Archive archive = open_archive(source, path);
   const Value& root = archive.tree->root();
   const pickle::Dict& dict = find_model(root, path);
@@ -281,6 +290,8 @@ Checkpoint read_checkpoint(const ByteSource& source, const std::string& path,
   const double format = read_format(state, loader);
   checkpoint.config =
       read_config(selection.params, format, static_cast<std::int64_t>(state.entries().size()));
+  checkpoint.config.grid_tables_in_float32 =
+      state.dialect() == Dialect::kPtExpt && checkpoint.config.precision != model::FloatType::kFloat64;
   const std::vector<model::WeightSpec> schema = model::weight_schema(checkpoint.config);
 
   const bool has_wrapper = &root.dict() != &dict;
@@ -298,6 +309,17 @@ Checkpoint read_checkpoint(const ByteSource& source, const std::string& path,
   info.preset = model::find_preset(checkpoint.config);
   info.n_parameters = model::count_parameters(schema);
   return checkpoint;
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const ByteSource& source, const std::string& path,
+                           const CheckpointOptions& options, Logger& log) {
+  try {
+    return read(source, path, options, log);
+  } catch (const InputError& error) {
+    throw InputError(readable(error.what()));
+  }
 }
 
 Checkpoint read_checkpoint(const std::string& path, const CheckpointOptions& options, Logger& log) {

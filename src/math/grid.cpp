@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/math/harmonics.h"
 #include "src/math/lebedev.h"
+#include "src/math/product_grid.h"
 
 namespace dpa4::math {
 namespace {
@@ -20,38 +21,39 @@ struct SpherePoints {
   std::vector<double> weights;
 };
 
+ProductGridSize product_size(int lmax, int mmax, S2Points kind) {
+  int n_azimuth = 2 * mmax + 4;
+  int n_polar = 3 * lmax + 2;
+  n_polar += n_polar % 2;
+  if (kind == S2Points::kProductSquare) n_azimuth = n_polar = std::max(n_azimuth, n_polar);
+  return {n_azimuth, n_polar};
+}
+
 /// Azimuths times polar midpoints around the second axis, with the Driscoll-Healy polar weights.
-SpherePoints product_points(int n_azimuth, int n_polar) {
-  DPA4_EXPECTS(n_polar % 2 == 0);
-  const int half = n_polar / 2;
+SpherePoints product_points(ProductGridSize size) {
+  const int half = size.n_polar / 2;
   SpherePoints grid;
-  for (int b = 0; b < n_polar; ++b) {
-    const double beta = (b + 0.5) / n_polar * pi;
+  for (int b = 0; b < size.n_polar; ++b) {
+    const double beta = (b + 0.5) / size.n_polar * pi;
     double series = 0;
     for (int k = 0; k < half; ++k) {
       series += std::sin((2 * b + 1) * (2 * k + 1) * pi / (4.0 * half)) / (2 * k + 1);
     }
     const double polar_weight = (1.0 / half) * std::sin(pi * (2 * b + 1) / (4.0 * half)) * series;
-    for (int a = 0; a < n_azimuth; ++a) {
-      const double alpha = 2 * pi * a / n_azimuth;
+    for (int a = 0; a < size.n_azimuth; ++a) {
+      const double alpha = 2 * pi * a / size.n_azimuth;
       grid.points.push_back(
           {std::sin(beta) * std::sin(alpha), std::cos(beta), std::sin(beta) * std::cos(alpha)});
-      grid.weights.push_back(polar_weight / n_azimuth);
+      grid.weights.push_back(polar_weight / size.n_azimuth);
     }
   }
   return grid;
 }
 
 SpherePoints sphere_points(int lmax, int mmax, S2Points kind) {
-  if (kind == S2Points::kLebedev) {
-    LebedevRule rule = lebedev_rule(3 * lmax);
-    return {std::move(rule.points), std::move(rule.weights)};
-  }
-  int n_azimuth = 2 * mmax + 4;
-  int n_polar = 3 * lmax + 2;
-  n_polar += n_polar % 2;
-  if (kind == S2Points::kProductSquare) n_azimuth = n_polar = std::max(n_azimuth, n_polar);
-  return product_points(n_azimuth, n_polar);
+  if (kind != S2Points::kLebedev) return product_points(product_size(lmax, mmax, kind));
+  LebedevRule rule = lebedev_rule(3 * lmax);
+  return {std::move(rule.points), std::move(rule.weights)};
 }
 
 /// A rotation that takes the unit vector u to +z.
@@ -90,18 +92,45 @@ std::vector<int> packed_rows(int lmax, int mmax, RowLayout layout) {
   return rows;
 }
 
+/// Both matrices sized and zero, one frame.
+GridMatrices empty_s2_grid(int n_points, std::size_t n_rows) {
+  GridMatrices grid;
+  grid.n_points = n_points;
+  grid.n_rows = static_cast<int>(n_rows);
+  grid.to.resize(static_cast<std::size_t>(n_points) * n_rows);
+  grid.from.resize(grid.to.size());
+  return grid;
+}
+
+GridMatrices float32_product_grid(int lmax, int mmax, RowLayout layout, S2Points points) {
+  const ProductGridSize size = product_size(lmax, mmax, points);
+  const ProductGridMatrices product = product_grid_float32(lmax, mmax, size);
+  const std::vector<int> rows = packed_rows(lmax, mmax, layout);
+  const auto n_points = static_cast<std::size_t>(size.n_azimuth * size.n_polar);
+  const auto n_packed = static_cast<std::size_t>((lmax + 1) * (lmax + 1));
+  GridMatrices grid = empty_s2_grid(static_cast<int>(n_points), rows.size());
+  for (std::size_t g = 0; g < n_points; ++g) {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const std::size_t element = g * n_packed + static_cast<std::size_t>(rows[r]);
+      grid.to[g * rows.size() + r] = product.to[element];
+      grid.from[r * n_points + g] = product.from[element];
+    }
+  }
+  return grid;
+}
+
 }  // namespace
 
-GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points) {
+GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points,
+                     ProductArithmetic arithmetic) {
+  if (points != S2Points::kLebedev && arithmetic == ProductArithmetic::kFloat32) {
+    return float32_product_grid(lmax, mmax, layout, points);
+  }
   const SpherePoints sphere = sphere_points(lmax, mmax, points);
   const std::vector<int> rows = packed_rows(lmax, mmax, layout);
   const std::vector<int> degrees = packed_degrees(lmax);
   const double scale = std::sqrt(lmax + 1.0);
-  GridMatrices grid;
-  grid.n_points = static_cast<int>(sphere.points.size());
-  grid.n_rows = static_cast<int>(rows.size());
-  grid.to.resize(static_cast<std::size_t>(grid.n_points) * rows.size());
-  grid.from.resize(grid.to.size());
+  GridMatrices grid = empty_s2_grid(static_cast<int>(sphere.points.size()), rows.size());
   for (std::size_t g = 0; g < sphere.points.size(); ++g) {
     const auto& p = sphere.points[g];
     // These harmonics have their polar axis along the second component.
@@ -145,8 +174,9 @@ GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout) {
         for (std::size_t f = 0; f < frames.size(); ++f) {
           if (std::abs(frames[f]) > l) continue;
           // Transposed: local order k is the row of D, global order m its column.
-          const double value = wigner[static_cast<std::size_t>(l)][static_cast<std::size_t>(
-              (l + frames[f]) * (2 * l + 1) + l + m)];
+          const double value =
+              wigner[static_cast<std::size_t>(l)]
+                    [static_cast<std::size_t>((l + frames[f]) * (2 * l + 1) + l + m)];
           const std::size_t column = r * frames.size() + f;
           grid.to[g * columns + column] = value;
           grid.from[column * static_cast<std::size_t>(grid.n_points) + g] =
@@ -154,6 +184,13 @@ GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout) {
         }
       }
     }
+  }
+  return grid;
+}
+
+GridMatrices rounded_to_float32(GridMatrices grid) {
+  for (std::vector<double>* matrix : {&grid.to, &grid.from}) {
+    for (double& value : *matrix) value = static_cast<float>(value);
   }
   return grid;
 }

@@ -8,9 +8,9 @@ namespace dpa4::math {
 /// The two matrices of a grid net, float64: coefficients -> grid values and back.
 /// Coefficient index (row, frame) = row * n_frames + frame.
 struct GridMatrices {
-  int n_points = 0;  // G
-  int n_rows = 0;    // (lmax+1)^2 packed rows, or the m-major reduced rows
-  int n_frames = 1;  // K
+  int n_points = 0;          // G
+  int n_rows = 0;            // (lmax+1)^2 packed rows, or the m-major reduced rows
+  int n_frames = 1;          // K
   std::vector<double> to;    // (G, n_rows * K)
   std::vector<double> from;  // (n_rows * K, G)
 };
@@ -25,12 +25,23 @@ enum class S2Points {
   kProductSquare,  // both counts raised to the larger of the two
 };
 
-/// Grid on the sphere. `mmax` < lmax rescales the degrees l > mmax by sqrt((2l+1)/(2mmax+1)) in both
-/// matrices. Source: spec part 2, section 6.1.
-GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points);
+/// How the matrices of a product grid are evaluated.
+enum class ProductArithmetic {
+  kFloat32,  // as the reference does when it trains and evaluates (src/math/product_grid.h)
+  kDouble,   // as the reference's array-API code does
+};
+
+/// Grid on the sphere. `mmax` < lmax rescales the degrees l > mmax by sqrt((2l+1)/(2mmax+1)) in
+/// both matrices. `arithmetic` plays no part in a Lebedev grid, which is always evaluated in
+/// double. Source: spec part 2, section 6.1.
+GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points,
+                     ProductArithmetic arithmetic = ProductArithmetic::kFloat32);
 
 /// Grid on SO(3): Lebedev points x (3 kmax + 1) rotations about the local axis; frames in the order
 /// 0, -1, +1, -2, +2, ... up to kmax. Columns with |k| > l are zero.
 GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout);
+
+/// The same matrices with every element rounded to float32.
+GridMatrices rounded_to_float32(GridMatrices grid);
 
 }  // namespace dpa4::math

@@ -63,6 +63,9 @@ struct ModelConfig {
   int readout_kmax = 1;
   int extra_node_l = 0;
   FloatType precision = FloatType::kFloat32;
+  /// `pt_expt` files store the grid nets' matrices in the type of the weights, and the reference reads them
+  /// back: the rounded matrices are the model's own. (Norm weights are stored so in both dialects.)
+  bool grid_tables_in_float32 = false;
   Activation activation;
   bool mlp_bias = false;
   bool use_env_seed = true;
