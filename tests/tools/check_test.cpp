@@ -32,14 +32,13 @@ TEST(Check, PassesOnGoldenFilesAndTrajectories) {
                                   source_path("tests/data/golden/pt_expt/nano.json"),
                                   source_path("tests/data/golden/chgspin.json"),
                                   source_path("tests/data/golden/fparam.json"),
-                                  source_path("tests/data/reference/sic_mini.json")});
+                                  source_path("tests/data/reference/cu_nano.json")});
     EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
     EXPECT_EQ(run.err, "");
     EXPECT_EQ(count_lines(run.out, "pass  "), 13) << run.out;
     EXPECT_EQ(count_lines(run.out, "FAIL"), 0);
     EXPECT_NE(run.out.find("largest error of atom_virial"), std::string::npos) << run.out;
-    EXPECT_NE(run.out.find(std::string("13 frames evaluated by eager")), std::string::npos)
-        << run.out;
+    EXPECT_NE(run.out.find("13 frames evaluated by "), std::string::npos) << run.out;
   }
 }
 
