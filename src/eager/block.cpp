@@ -20,13 +20,12 @@ Ffn::Ffn(const Options& options, const TensorStore& weights) : options_(options)
   const std::vector<int> degrees = math::packed_degrees(options.lmax);
   degree_ = index_tensor(degrees, w_.options());
   if (options.grid == GridKind::kNone) return;
-  math::GridMatrices grid =
+  const math::GridMatrices grid =
       options.grid == GridKind::kSO3
           ? math::so3_grid(options.lmax, options.lmax, options.kmax, math::RowLayout::kPacked)
           : math::s2_grid(
                 options.lmax, options.lmax, math::RowLayout::kPacked,
                 options.lebedev ? math::S2Points::kLebedev : math::S2Points::kProductSquare);
-  if (options.rounded_grid) grid = math::rounded_to_float32(std::move(grid));
   grid_.emplace(w_.scope("act"), options.op, grid, degrees, options.hidden, 1);
 }
 
@@ -53,7 +52,7 @@ BlockStack::BlockStack(const model::ModelConfig& config, const TensorStore& desc
     for (int j = 0; j < config.ffn_blocks; ++j) {
       block.ffns.emplace_back(
           Ffn::Options{shape.node_lmax, shape.kmax, config.ffn_neurons, config.ffn_grid,
-                       config.ffn_op, config.lebedev_ffn, config.grid_tables_in_float32,
+                       config.ffn_op, config.lebedev_ffn,
                        config.ffn_grid != GridKind::kNone || config.glu_activation,
                        config.activation},
           w.scope("ffns", j));
@@ -67,7 +66,6 @@ BlockStack::BlockStack(const model::ModelConfig& config, const TensorStore& desc
                              config.readout_grid,
                              config.readout_op,
                              /*lebedev=*/true,
-                             config.grid_tables_in_float32,
                              config.glu_activation,
                              config.activation};
   for (int j = 0; j + 1 < config.readout_layers; ++j) {

@@ -20,7 +20,6 @@ class Ffn {
     model::GridKind grid = model::GridKind::kNone;
     model::GridOp op;
     bool lebedev = true;
-    bool rounded_grid = false;  // matrices rounded to float32
     bool glu = true;
     model::Activation activation;
   };

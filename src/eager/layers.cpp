@@ -163,8 +163,18 @@ GridNet::GridNet(TensorStore weights, model::GridOp op, const math::GridMatrices
       channels_(channels),
       focus_(n_focus) {
   const int64_t columns = static_cast<int64_t>(grid.n_rows) * grid.n_frames;
-  to_ = constant(grid.to, {grid.n_points, columns}, w_.options());
-  from_ = constant(grid.from, {columns, grid.n_points}, w_.options());
+  // A file that carries the matrices (rounded to the type of its weights) means those.
+  const bool stored = w_.has("projector.to_grid_mat");
+  to_ = stored ? w_("projector.to_grid_mat")
+               : constant(grid.to, {grid.n_points, columns}, w_.options());
+  from_ = stored ? w_("projector.from_grid_mat")
+                 : constant(grid.from, {columns, grid.n_points}, w_.options());
+  if (to_.sizes() != at::IntArrayRef({grid.n_points, columns}) ||
+      from_.sizes() != at::IntArrayRef({columns, grid.n_points})) {
+    throw InputError(
+        "the model's stored grid matrices (to_grid_mat, from_grid_mat) do not have the shape "
+        "its options call for");
+  }
   degree_ = index_tensor(degrees, w_.options());
 }
 

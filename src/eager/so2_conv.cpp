@@ -36,12 +36,9 @@ at::Tensor cartesian_basis(int lmax, at::TensorOptions options) {
 math::GridMatrices grid_matrices(const model::ModelConfig& config, GridKind kind,
                                  const model::BlockShape& shape, int mmax, math::RowLayout layout,
                                  math::S2Points product) {
-  math::GridMatrices grid =
-      kind == GridKind::kSO3
-          ? math::so3_grid(shape.lmax, mmax, shape.kmax, layout)
-          : math::s2_grid(shape.lmax, mmax, layout,
-                          config.lebedev_so2 ? math::S2Points::kLebedev : product);
-  return config.grid_tables_in_float32 ? math::rounded_to_float32(std::move(grid)) : grid;
+  if (kind == GridKind::kSO3) return math::so3_grid(shape.lmax, mmax, shape.kmax, layout);
+  return math::s2_grid(shape.lmax, mmax, layout,
+                       config.lebedev_so2 ? math::S2Points::kLebedev : product);
 }
 
 }  // namespace

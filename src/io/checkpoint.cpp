@@ -234,6 +234,18 @@ void read_default_fparam(const StateDict& state, TensorLoader& loader, model::Mo
   config.default_fparam = loader.load(*entry, {config.numb_fparam}).to<double>();
 }
 
+/// `pt_expt` files carry the matrices of the grid nets, rounded to the type of the weights, and the
+/// reference computes with what it reads. The `pt` reference makes its own and ignores what old
+/// files carry.
+void load_grid_matrices(const StateDict& state, TensorLoader& loader, model::Weights& weights) {
+  if (state.dialect() != Dialect::kPtExpt) return;
+  for (const auto& [name, entry] : state.entries()) {
+    if (!name.ends_with(".projector.to_grid_mat") && !name.ends_with(".projector.from_grid_mat"))
+      continue;
+    weights.set(name, loader.load(entry, loader.shape_of(entry)));
+  }
+}
+
 void use_averaged_weights(const Value* ema, const std::string& branch, const std::string& path,
                           const std::vector<model::WeightSpec>& schema, StateDict& state) {
   const Value* averages =
@@ -290,8 +302,6 @@ Checkpoint read(const ByteSource& source, const std::string& path, const Checkpo
   const double format = read_format(state, loader);
   checkpoint.config =
       read_config(selection.params, format, static_cast<std::int64_t>(state.entries().size()));
-  checkpoint.config.grid_tables_in_float32 =
-      state.dialect() == Dialect::kPtExpt && checkpoint.config.precision != model::FloatType::kFloat64;
   const std::vector<model::WeightSpec> schema = model::weight_schema(checkpoint.config);
 
   const bool has_wrapper = &root.dict() != &dict;
@@ -302,6 +312,7 @@ Checkpoint read(const ByteSource& source, const std::string& path, const Checkpo
 
   checkpoint.weights = load_weights(state, loader, schema);
   info.lora_folded = fold_lora(state, loader, schema, checkpoint.weights);
+  load_grid_matrices(state, loader, checkpoint.weights);
   read_default_fparam(state, loader, checkpoint.config);
   warn_about_unknown(state, schema, path, log);
 

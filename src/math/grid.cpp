@@ -188,11 +188,4 @@ GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout) {
   return grid;
 }
 
-GridMatrices rounded_to_float32(GridMatrices grid) {
-  for (std::vector<double>* matrix : {&grid.to, &grid.from}) {
-    for (double& value : *matrix) value = static_cast<float>(value);
-  }
-  return grid;
-}
-
 }  // namespace dpa4::math

@@ -41,7 +41,4 @@ GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points,
 /// 0, -1, +1, -2, +2, ... up to kmax. Columns with |k| > l are zero.
 GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout);
 
-/// The same matrices with every element rounded to float32.
-GridMatrices rounded_to_float32(GridMatrices grid);
-
 }  // namespace dpa4::math

@@ -16,7 +16,17 @@ enum class GridKind { kNone, kS2, kSO3 };
 enum class GridOpKind { kGlu, kMlp, kBranch };
 enum class NodeCartesian { kNone, kDefault, kParity };
 enum class FloatType { kFloat16, kBFloat16, kFloat32, kFloat64 };
-enum class ActivationKind { kSilu, kTanh, kRelu, kRelu6, kSoftplus, kSigmoid, kGelu, kSilut, kLinear };
+enum class ActivationKind {
+  kSilu,
+  kTanh,
+  kRelu,
+  kRelu6,
+  kSoftplus,
+  kSigmoid,
+  kGelu,
+  kSilut,
+  kLinear
+};
 
 struct Activation {
   ActivationKind kind = ActivationKind::kSilu;
@@ -37,8 +47,9 @@ struct BlockShape {
   int node_lmax = 0;  // degree of node features, lmax + extra_node_l
 };
 
-/// Everything that decides what a DPA4 model computes, with every default filled in and every automatic
-/// value resolved. Names are those of the checkpoint's own options. Lengths in Angstrom, energies in eV.
+/// Everything that decides what a DPA4 model computes, with every default filled in and every
+/// automatic value resolved. Names are those of the checkpoint's own options. Lengths in Angstrom,
+/// energies in eV.
 struct ModelConfig {
   std::vector<std::string> type_map;
   double format_version = 1.1;  // `version_tensor`; 1.0 when a `pt` file has none
@@ -49,7 +60,7 @@ struct ModelConfig {
   int edge_env_exp = 5;
   Basis basis = Basis::kBessel;
   int n_radial = 16;
-  std::vector<int> radial_mlp;  // hidden widths, automatic entries resolved
+  std::vector<int> radial_mlp;   // hidden widths, automatic entries resolved
   bool edge_norm_radial = true;  // also: eps of the post-SO(2) norm is 1e-5 (true) or 1 (false)
   bool edge_norm_film = true;
   bool edge_norm_focus = true;
@@ -63,9 +74,6 @@ struct ModelConfig {
   int readout_kmax = 1;
   int extra_node_l = 0;
   FloatType precision = FloatType::kFloat32;
-  /// `pt_expt` files store the grid nets' matrices in the type of the weights, and the reference reads them
-  /// back: the rounded matrices are the model's own. (Norm weights are stored so in both dialects.)
-  bool grid_tables_in_float32 = false;
   Activation activation;
   bool mlp_bias = false;
   bool use_env_seed = true;
@@ -93,7 +101,8 @@ struct ModelConfig {
   GridOp message_node_op;
 
   // Block
-  std::array<bool, 4> sandwich_norm{false, true, true, false};  // so2 pre, so2 post, ffn pre, ffn post
+  std::array<bool, 4> sandwich_norm{false, true, true,
+                                    false};  // so2 pre, so2 post, ffn pre, ffn post
   AttnResidual full_attn_res = AttnResidual::kNone;
   AttnResidual block_attn_res = AttnResidual::kNone;
   int ffn_blocks = 1;
@@ -111,8 +120,8 @@ struct ModelConfig {
   // Conditions and exclusions
   bool add_chg_spin_ebd = false;
   std::optional<std::array<double, 2>> default_chg_spin;  // charge, multiplicity
-  std::vector<std::pair<int, int>> exclude_types;          // unordered pairs of types without edges
-  std::vector<int> atom_exclude_types;                     // types whose energy is 0
+  std::vector<std::pair<int, int>> exclude_types;         // unordered pairs of types without edges
+  std::vector<int> atom_exclude_types;                    // types whose energy is 0
 
   // Short-range bridging to ZBL (format <= 1.2)
   bool bridging_zbl = false;
