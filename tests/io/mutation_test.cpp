@@ -432,14 +432,14 @@ TEST(HostileArrays, EveryNumberOfAView) {
 }
 
 TEST(HostileArrays, ManyArraysThatShareOneStorage) {
-  // 15 MB of weights announced by a file of 1 MB: refused before they are made.
+  // 40 MB of weights in a file of 4 MB, by views of one storage: refused before they are made.
   CheckpointWriter writer;
   Py params = tiny_params();
   params["descriptor"]["channels"] = 256;
-  params["descriptor"]["n_blocks"] = 3;
+  params["descriptor"]["n_blocks"] = 6;
   const Py honest = tiny_state(writer, params);
   CheckpointWriter small;
-  const Py storage = small.add_storage(std::vector<char>(4 << 18), "FloatStorage", 1 << 18);
+  const Py storage = small.add_storage(std::vector<char>(4 << 20), "FloatStorage", 1 << 20);
   Py state = Py::dict();
   for (std::size_t i = 0; i < honest.items.size(); i += 2) {
     const Py& shape = honest.items[i + 1].items[3];
@@ -453,7 +453,10 @@ TEST(HostileArrays, ManyArraysThatShareOneStorage) {
   state["_extra_state"] = Py::dict({{"model_params", params}});
   std::vector<char> pickle = testing::pickle(Py::dict({{"model", state}}));
   const std::size_t tree_size = pickle.size();
-  survive(small.finish(std::move(pickle)), tree_size, "shared");
+  const std::vector<std::byte> bytes = small.finish(std::move(pickle));
+  survive(bytes, tree_size, "shared");
+  EXPECT_NE(testing::refusal_of(bytes).find("larger than the file"), std::string::npos)
+      << testing::refusal_of(bytes);
 }
 
 // ----- hostile object trees
