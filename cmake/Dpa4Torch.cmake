@@ -49,3 +49,8 @@ target_include_directories(dpa4_torch SYSTEM INTERFACE
 # The libraries that LibTorch itself needs are found at run time, through its own rpath.
 target_link_libraries(dpa4_torch INTERFACE "${torch_cpu_library}" "${c10_library}")
 target_link_options(dpa4_torch INTERFACE "LINKER:--allow-shlib-undefined")
+
+# LibTorch ships a libgomp.so.1 beside its libraries. Where CMake is given the compiler's libgomp by
+# path it warns that one may hide the other; by flag there is nothing to warn of, and either one serves.
+set_target_properties(OpenMP::OpenMP_CXX PROPERTIES
+  INTERFACE_LINK_LIBRARIES "" INTERFACE_LINK_OPTIONS "${OpenMP_CXX_FLAGS}")

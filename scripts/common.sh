@@ -100,7 +100,8 @@ build_preset_locked() {
   shift
   cd "$root"
   step "Configuring (preset $preset)" "build/$preset-configure.log" no_progress \
-    cmake --preset "$preset" || return 1
+    cmake --preset "$preset" "-DTORCH_DIR=$TORCH_DIR" "-DLAMMPS_SOURCE_DIR=$LAMMPS_SOURCE_DIR" \
+    "-DLAMMPS_LIBRARY_DIR=$LAMMPS_LIBRARY_DIR" || return 1
   NINJA_STATUS='[%f/%t] ' step "Compiling (preset $preset)" "build/$preset-build.log" ninja_progress \
     cmake --build "build/$preset" --parallel "$DPA4_JOBS" --target "$@"
 }
