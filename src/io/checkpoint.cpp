@@ -239,10 +239,18 @@ void read_default_fparam(const StateDict& state, TensorLoader& loader, model::Mo
 /// files carry.
 void load_grid_matrices(const StateDict& state, TensorLoader& loader, model::Weights& weights) {
   if (state.dialect() != Dialect::kPtExpt) return;
+  const std::string to = ".projector.to_grid_mat";
   for (const auto& [name, entry] : state.entries()) {
-    if (!name.ends_with(".projector.to_grid_mat") && !name.ends_with(".projector.from_grid_mat"))
-      continue;
-    weights.set(name, loader.load(entry, loader.shape_of(entry)));
+    if (!name.ends_with(to)) continue;
+    const std::string back = name.substr(0, name.size() - to.size()) + ".projector.from_grid_mat";
+    const StateDict::Entry* counterpart = state.find(back);
+    const std::vector<std::int64_t> shape = loader.shape_of(entry);
+    if (counterpart == nullptr || shape.size() != 2) {
+      throw InputError(loader.path() + ": " + entry.key +
+                       " is no matrix, or its counterpart from_grid_mat is missing");
+    }
+    weights.set(name, loader.load(entry, shape));
+    weights.set(back, loader.load(*counterpart, {shape[1], shape[0]}));
   }
 }
 

@@ -111,8 +111,8 @@ struct ModelConfig {
   bool glu_activation = true;
   int ffn_neurons = 0;      // resolved: hidden width of the blocks' FFN
   int readout_neurons = 0;  // resolved: hidden width of the read-out FFN
-  bool lebedev_so2 = true;  // quadrature of the S2 grid in the SO(2) stack
-  bool lebedev_ffn = true;  // quadrature of the S2 grids of FFN and message-node nets
+  bool lebedev_so2 = true;  // quadrature of all S2 grids of the SO(2) convolution
+  bool lebedev_ffn = true;  // quadrature of the S2 grid of the FFN
   GridKind readout_grid = GridKind::kNone;  // kSO3 when so3_readout is glu or mlp
   GridOp readout_op;
   int readout_layers = 1;

@@ -49,8 +49,29 @@ TEST_P(ShippedCheckpoint, HoldsExactlyTheArraysItsOptionsNeed) {
     EXPECT_EQ(checkpoint.weights.at(spec.name).shape(), spec.shape) << spec.name;
   }
   std::set<std::string> actual;
-  for (const auto& [name, tensor] : checkpoint.weights.all()) actual.insert(name);
+  const bool pt_expt = checkpoint.info.dialect == "pt_expt";
+  for (const auto& [name, tensor] : checkpoint.weights.all()) {
+    // The grid matrices that pt_expt files carry are kept; pt files never have any.
+    const bool grid_matrix = name.find(".projector.") != std::string::npos;
+    if (!pt_expt || !grid_matrix) actual.insert(name);
+  }
   EXPECT_EQ(actual, expected);
+}
+
+TEST_P(ShippedCheckpoint, CarriesGridMatricesInPairsInOneDialect) {
+  RecordingLogger log;
+  const Checkpoint checkpoint = read(GetParam(), log);
+  const std::string to = ".projector.to_grid_mat";
+  int matrices = 0;
+  for (const auto& [name, tensor] : checkpoint.weights.all()) {
+    if (!name.ends_with(to)) continue;
+    ++matrices;
+    const std::string stem = name.substr(0, name.size() - to.size());
+    const auto& back = checkpoint.weights.at(stem + ".projector.from_grid_mat");
+    ASSERT_EQ(tensor.shape().size(), 2u) << name;
+    EXPECT_EQ(back.shape(), (std::vector<std::int64_t>{tensor.shape()[1], tensor.shape()[0]}));
+  }
+  EXPECT_EQ(matrices > 0, checkpoint.info.dialect == "pt_expt");
 }
 
 TEST_P(ShippedCheckpoint, SaysWhatItIs) {
