@@ -7,8 +7,9 @@ namespace dpa4::kernels {
 
 /// Everything that turns an edge's length into radial functions.
 struct RadialShape {
-  double rcut = 0;         // [Angstrom]
-  int basis_exponent = 7;  // of the envelope in the basis; 0: none
+  double rcut = 0;           // of the basis' envelope [Angstrom]
+  double envelope_rcut = 0;  // of the edge weight: the same, or its float32 rounding
+  int basis_exponent = 7;    // of the envelope in the basis; 0: none
   int envelope_exponent = 5;
   bool gaussian = false;  // false: Bessel
   int n_radial = 0;
@@ -19,7 +20,7 @@ struct RadialShape {
   double r_outer = 0;         // [Angstrom]
 };
 
-/// Scalars of the edges of a call (formulas: src/math/radial.h).
+/// Scalars of the edges of a call (formulas: src/math/radial.h), computed in double and rounded.
 ///
 ///   length = clamp(|vec|), unit = vec / |vec|, envelope = E_b(length),
 ///   basis[n] = phi_n(length) E_a(length)
@@ -35,7 +36,7 @@ struct EdgeGeometryArgs {
   Real* basis = nullptr;              // (count, n_radial)  out
 };
 
-/// Adds the gradient of everything that was made of an edge to dE/dvec:
+/// Adds the gradient of everything that was made of an edge to dE/dvec (in double, added in Real):
 ///
 ///   grad_vec[edge] += dlength/dvec (grad_length + grad_envelope E_b' + sum_n grad_basis[n]
 ///   basis_n')

@@ -6,8 +6,8 @@
 
 namespace dpa4::kernels {
 
-/// Smooth coordination of a node: kappa[n] = (sum over edges with dst = n of envelope^2 +
-/// floor)^(-1/2).
+/// Smooth coordination of a node, in double: kappa[n] = (sum over edges with dst = n of envelope^2
+/// + floor)^(-1/2).
 template <class Real>
 struct NodeDegreeArgs {
   int node_first = 0;

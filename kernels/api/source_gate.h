@@ -6,9 +6,10 @@
 
 namespace dpa4::kernels {
 
-/// Freezing of sources with a very close neighbor (bridging only; formulas: src/math/radial.h).
-/// w = switch(clamped length) of every edge; partial[n] = (sum of log w over the edges with src = n
-/// and w > 0, number of edges with src = n and w <= 0). Partial sums of several ranks add up.
+/// Freezing of sources with a very close neighbor (bridging only; formulas: src/math/radial.h),
+/// summed in double. w = switch(clamped length) of every edge; partial[n] = (sum of log w over the
+/// edges with src = n and w > 0, number of edges with src = n and w <= 0). Partial sums of several
+/// ranks add up.
 template <class Real>
 struct SourceGatePartialArgs {
   int node_first = 0;

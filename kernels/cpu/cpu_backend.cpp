@@ -18,41 +18,64 @@ namespace dpa4::cpu {
   void fill_table(kernels::KernelTable<float>& table);  \
   void fill_table(kernels::KernelTable<double>& table); \
   }
+#ifdef DPA4_CPU_HAS_base
 DPA4_CPU_DECLARE(base)
-#ifdef DPA4_CPU_X86
+#endif
+#ifdef DPA4_CPU_HAS_avx2
 DPA4_CPU_DECLARE(avx2)
+#endif
+#ifdef DPA4_CPU_HAS_avx512
 DPA4_CPU_DECLARE(avx512)
 #endif
 #undef DPA4_CPU_DECLARE
 
-std::vector<std::string> instruction_sets() {
-  std::vector<std::string> names;
-#ifdef DPA4_CPU_X86
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
-    names.push_back("avx512");
-  }
-  if (avx2) names.push_back("avx2");
-#endif
-  names.push_back("base");
-  return names;
-}
-
 namespace {
 
-template <class Real>
-void fill(const std::string& name, kernels::KernelTable<Real>& table) {
-#ifdef DPA4_CPU_X86
-  if (name == "avx512") return avx512::fill_table(table);
-  if (name == "avx2") return avx2::fill_table(table);
+/// One compiled copy of the kernels.
+struct InstructionSet {
+  std::string name;
+  bool usable;
+  void (*fill_float)(kernels::KernelTable<float>&);
+  void (*fill_double)(kernels::KernelTable<double>&);
+
+  void fill(kernels::KernelTable<float>& table) const { fill_float(table); }
+  void fill(kernels::KernelTable<double>& table) const { fill_double(table); }
+};
+
+/// The copies of this build, best first.
+std::vector<InstructionSet> compiled_sets() {
+  std::vector<InstructionSet> sets;
+#ifdef DPA4_CPU_HAS_avx512
+  sets.push_back({"avx512",
+                  __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"),
+                  avx512::fill_table, avx512::fill_table});
 #endif
-  base::fill_table(table);
+#ifdef DPA4_CPU_HAS_avx2
+  sets.push_back({"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+                  avx2::fill_table, avx2::fill_table});
+#endif
+#ifdef DPA4_CPU_HAS_base
+  sets.push_back({"base", true, base::fill_table, base::fill_table});
+#endif
+  return sets;
+}
+
+std::vector<InstructionSet> usable_sets() {
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet& set : compiled_sets()) {
+    if (set.usable) sets.push_back(set);
+  }
+  if (sets.empty()) {
+    throw InputError("this processor lacks the instructions that the kernels were compiled for");
+  }
+  return sets;
 }
 
 class CpuMachine final : public kernels::Machine {
  public:
-  std::string name() const override { return instruction_sets().front(); }
+  std::string name() const override { return usable_sets().front().name; }
   bool host_memory() const override { return true; }
 
   std::int64_t free_bytes() const override {
@@ -109,20 +132,25 @@ class CpuMachine final : public kernels::Machine {
 
 }  // namespace
 
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const InstructionSet& set : usable_sets()) names.push_back(set.name);
+  return names;
+}
+
 template <class Real>
 const kernels::KernelTable<Real>& table(const std::string& instruction_set) {
-  static const std::vector<std::string> names = instruction_sets();
+  static const std::vector<InstructionSet> sets = usable_sets();
   static const std::vector<kernels::KernelTable<Real>> tables = [] {
-    std::vector<kernels::KernelTable<Real>> all(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) fill(names[i], all[i]);
+    std::vector<kernels::KernelTable<Real>> all(sets.size());
+    for (std::size_t i = 0; i < sets.size(); ++i) sets[i].fill(all[i]);
     return all;
   }();
   if (instruction_set.empty()) return tables.front();
-  const auto found = std::find(names.begin(), names.end(), instruction_set);
-  if (found == names.end()) {
-    throw InputError("instruction set '" + instruction_set + "' is not available here");
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].name == instruction_set) return tables[i];
   }
-  return tables[static_cast<std::size_t>(found - names.begin())];
+  throw InputError("instruction set '" + instruction_set + "' is not available here");
 }
 
 template const kernels::KernelTable<float>& table<float>(const std::string&);

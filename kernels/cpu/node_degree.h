@@ -8,19 +8,20 @@ namespace dpa4::cpu::DPA4_CPU_ISA {
 
 template <class Real>
 void node_degree(const kernels::NodeDegreeArgs<Real>& args, kernels::Stream) {
-  using S = Simd<Real, kLanes<Real>>;
+  using S = EdgeLanes::S;
   for (int n = args.node_first; n < args.node_first + args.node_count; ++n) {
     const int begin = args.dst_begin[n], end = args.dst_begin[n + 1];
     S sum(0);
     for (int i = begin; i < end; i += S::kSize) {
       const int valid = end - i < S::kSize ? end - i : S::kSize;
-      const EdgeLanes<S> edge(args.shape, args.vec,
-                              [&](int lane) { return i + (lane < valid ? lane : valid - 1); });
-      S envelope = math::envelope(edge.length, args.shape.rcut, args.shape.envelope_exponent);
+      const EdgeLanes edge(args.shape, args.vec,
+                           [&](int lane) { return i + (lane < valid ? lane : valid - 1); });
+      S envelope =
+          math::envelope(edge.length, args.shape.envelope_rcut, args.shape.envelope_exponent);
       for (int lane = valid; lane < S::kSize; ++lane) envelope.v[lane] = 0;
       sum += envelope * envelope;
     }
-    args.kappa[n] = Real(1) / math::sqrt_of(sum.sum() + static_cast<Real>(args.floor));
+    args.kappa[n] = static_cast<Real>(1 / math::sqrt_of(sum.sum() + args.floor));
   }
 }
 

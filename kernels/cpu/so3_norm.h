@@ -16,19 +16,21 @@ DPA4_CPU_INLINE Real mean_of(const Real* x, int n) {
 
 /// (v + eps)^(-1/2) of a node; `mean` is the channel mean of row 0.
 template <class Real>
-DPA4_CPU_INLINE Real so3_inverse_rms(const Real* x, Real mean, int lmax, int channels, double eps) {
+DPA4_CPU_INLINE Real so3_inverse_rms(const Real* x, const Real* balance, Real mean, int lmax,
+                                     int channels, double eps) {
   Real total = sum_lanes<Real>(
       channels, [&](auto tag, int c) __attribute__((always_inline)) {
         using S = decltype(tag);
         const S z = S::load(x + c) - S(mean);
         return z * z;
       });
+  total *= balance[0];
   for (int l = 1; l <= lmax; ++l) {
     const Real* rows = x + l * l * channels;
     const int size = (2 * l + 1) * channels;
-    total += dot(rows, rows, size) / (2 * l + 1);
+    total += balance[l] * dot(rows, rows, size);
   }
-  return Real(1) / math::sqrt_of(total / ((lmax + 1) * channels) + static_cast<Real>(eps));
+  return Real(1) / math::sqrt_of(total + static_cast<Real>(eps));
 }
 
 template <class Real>
@@ -38,7 +40,7 @@ void so3_norm(const kernels::So3NormArgs<Real>& args, kernels::Stream) {
     const Real* x = args.x + n * args.ldx;
     Real* y = args.y + static_cast<std::int64_t>(n) * rows * channels;
     const Real mean = mean_of(x, channels);
-    const Real s = so3_inverse_rms(x, mean, args.lmax, channels, args.eps);
+    const Real s = so3_inverse_rms(x, args.balance, mean, args.lmax, channels, args.eps);
     for_lanes<Real>(
         channels, [&](auto tag, int c) __attribute__((always_inline)) {
           using S = decltype(tag);
@@ -66,7 +68,7 @@ void so3_norm_backward(const kernels::So3NormBackwardArgs<Real>& args, kernels::
     const Real* grad_y = args.grad_y + static_cast<std::int64_t>(n) * rows * channels;
     Real* grad_x = args.grad_x + n * args.ld_grad;
     const Real mean = mean_of(x, channels);
-    const Real s = so3_inverse_rms(x, mean, args.lmax, channels, args.eps);
+    const Real s = so3_inverse_rms(x, args.balance, mean, args.lmax, channels, args.eps);
     Real along = 0;  // <grad_y scale, z>
     for (int l = 0; l <= args.lmax; ++l) {
       const Real center = l == 0 ? mean : Real(0);
@@ -79,14 +81,14 @@ void so3_norm_backward(const kernels::So3NormBackwardArgs<Real>& args, kernels::
             });
       }
     }
-    const Real pull = s * s * s * along / ((args.lmax + 1) * channels);
+    const Real pull = s * s * s * along;
     // The channel mean of row 0 does not change z, so it is taken out of the gradient.
     const Real grad_mean = sum_lanes<Real>(
                                channels,
                                [&](auto tag, int c) __attribute__((always_inline)) {
                                  using S = decltype(tag);
                                  return S(s) * S::load(grad_y + c) * S::load(args.scale + c) -
-                                        S(pull) * (S::load(x + c) - S(mean));
+                                        S(pull * args.balance[0]) * (S::load(x + c) - S(mean));
                                }) /
                            channels;
     for (int l = 0; l <= args.lmax; ++l) {
@@ -98,7 +100,7 @@ void so3_norm_backward(const kernels::So3NormBackwardArgs<Real>& args, kernels::
               using S = decltype(tag);
               S grad = S(s) * S::load(grad_y + d * channels + c) *
                            S::load(args.scale + l * channels + c) -
-                       S(pull / (2 * l + 1)) * (S::load(x + d * channels + c) - S(center)) -
+                       S(pull * args.balance[l]) * (S::load(x + d * channels + c) - S(center)) -
                        S(offset);
               if (args.accumulate) grad += S::load(grad_x + d * channels + c);
               grad.store(grad_x + d * channels + c);

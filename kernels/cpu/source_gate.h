@@ -8,12 +8,12 @@ namespace dpa4::cpu::DPA4_CPU_ISA {
 
 template <class Real>
 void source_gate_partial(const kernels::SourceGatePartialArgs<Real>& args, kernels::Stream) {
-  using S = Simd<Real, 1>;
   for (int n = args.node_first; n < args.node_first + args.node_count; ++n) {
-    Real sum = 0, zeros = 0;
+    double sum = 0;
+    Real zeros = 0;
     for (int p = args.src_begin[n]; p < args.src_begin[n + 1]; ++p) {
-      const EdgeLanes<S> edge(args.shape, args.vec, [&](int) { return args.by_src[p]; });
-      const Real w =
+      const EdgeLanes edge(args.shape, args.vec, [&](int) { return args.by_src[p]; });
+      const double w =
           math::bridging_switch(edge.length, args.shape.r_inner, args.shape.r_outer).lane(0);
       if (w > 0) {
         sum += math::log_of(w);
@@ -21,7 +21,7 @@ void source_gate_partial(const kernels::SourceGatePartialArgs<Real>& args, kerne
         zeros += 1;
       }
     }
-    args.partial[2 * static_cast<std::int64_t>(n)] = sum;
+    args.partial[2 * static_cast<std::int64_t>(n)] = static_cast<Real>(sum);
     args.partial[2 * static_cast<std::int64_t>(n) + 1] = zeros;
   }
 }

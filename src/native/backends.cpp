@@ -4,13 +4,20 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "src/base/error.h"
+#ifdef DPA4_HAVE_CUDA
+#include "kernels/cuda/cuda_backend.h"
+#endif
 
 namespace dpa4::native {
 
 template <class Real>
 Backend<Real> open_backend(const model::EvaluatorOptions& options) {
   if (options.device != model::Device::kCpu) {
+#ifdef DPA4_HAVE_CUDA
+    return {cuda::make_machine(options.device_index), &cuda::table<Real>()};
+#else
     throw InputError("engine native: this build has no CUDA kernels; use 'device cpu'");
+#endif
   }
   return {cpu::make_machine(), &cpu::table<Real>()};
 }

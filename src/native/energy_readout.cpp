@@ -24,7 +24,8 @@ EnergyReadout<Real>::EnergyReadout(const EngineContext<Real>& context, WeightSto
       options.width = config.readout_neurons;
       options.n_frames = 2 * config.readout_kmax + 1;
       options.op = config.readout_op;
-      options.scalar_result = last;
+      options.scalar_result = last && !GridNet<Real>::ffn_has_stored_grid(store, prefix);
+      scalar_result_ = options.scalar_result;
       grids_.push_back(
           GridNet<Real>::ffn(context, store, prefix, options,
                              math::so3_grid(config.readout_lmax, config.readout_lmax,
@@ -148,6 +149,8 @@ EnergyReadout<Real>::Buffers::Buffers(Arena<Real>& arena, const EnergyReadout& r
     scalar_linear.push_back(arena.take(n * layer.first.out));
     scalar_active.push_back(arena.take(n * layer.second.in));
   }
+  if (!r.grids_.empty() && !r.scalar_result_)
+    state.push_back(arena.take(n * r.rows_ * r.channels_));
   state.push_back(arena.take(n * r.channels_));
   for (const GluLayer& layer : r.fit_) {
     fit_linear.push_back(arena.take(n * 2 * layer.width));
@@ -198,10 +201,13 @@ void EnergyReadout<Real>::read_out(int count, const Real* x, std::int64_t ldx,
   const std::int64_t row = static_cast<std::int64_t>(rows_) * channels_;
   context_.rows(count, static_cast<int>(row), x, ldx, b.state[0], row, false);
   for (std::size_t j = 0; j < grids_.size(); ++j) {
-    const bool last = j + 1 == grids_.size();
-    const std::int64_t next = last ? channels_ : row;
+    const std::int64_t next = j + 1 == grids_.size() && scalar_result_ ? channels_ : row;
     context_.rows(count, static_cast<int>(next), b.state[j], row, b.state[j + 1], next, false);
     grids_[j].forward(count, b.state[j], row, b.state[j], row, b.state[j + 1], next, b.grids[j]);
+  }
+  if (!grids_.empty() && !scalar_result_) {
+    const std::size_t last = grids_.size();
+    context_.rows(count, channels_, b.state[last], row, b.state[last + 1], channels_, false);
   }
   for (std::size_t j = 0; j < scalar_layers_.size(); ++j) {
     const ScalarLayer& layer = scalar_layers_[j];
@@ -220,18 +226,20 @@ void EnergyReadout<Real>::read_out_backward(int count, Real* grad, std::int64_t 
   const int row = rows_ * channels_;
   if (!grids_.empty()) {
     // The descriptor is row 0 of the last layer's result: grad_state holds its gradient.
-    for (std::size_t j = grids_.size(); j-- > 0;) {
-      const bool last = j + 1 == grids_.size();
-      if (last) {
-        grids_[j].backward(count, b.grad_state, channels_, grad, ld_grad, grad, ld_grad, false,
-                           b.grids[j]);
-        context_.rows(count, channels_, b.grad_state, channels_, grad, ld_grad, true);
-      } else {
-        // A layer adds to its input; the copy of its result's gradient goes through it.
-        context_.rows(count, row, grad, ld_grad, b.state[j + 1], row, false);
-        grids_[j].backward(count, b.state[j + 1], row, grad, ld_grad, grad, ld_grad, true,
-                           b.grids[j]);
-      }
+    std::size_t j = grids_.size();
+    if (scalar_result_) {
+      --j;
+      grids_[j].backward(count, b.grad_state, channels_, grad, ld_grad, grad, ld_grad, false,
+                         b.grids[j]);
+      context_.rows(count, channels_, b.grad_state, channels_, grad, ld_grad, true);
+    } else {
+      context_.rows(count, channels_, b.grad_state, channels_, grad, ld_grad, false);
+    }
+    while (j-- > 0) {
+      // A layer adds to its input; the copy of its result's gradient goes through it.
+      context_.rows(count, row, grad, ld_grad, b.state[j + 1], row, false);
+      grids_[j].backward(count, b.state[j + 1], row, grad, ld_grad, grad, ld_grad, true,
+                         b.grids[j]);
     }
     return;
   }

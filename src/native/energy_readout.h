@@ -69,6 +69,7 @@ class EnergyReadout {
   int channels_ = 0;
   int rows_ = 1;  // of the features the read-out sees
   std::vector<GridNet<Real>> grids_;
+  bool scalar_result_ = false;  // the last grid net makes row 0 only
   std::vector<ScalarLayer> scalar_layers_;
   std::vector<GluLayer> fit_;
   Linear<Real> aparam_;           // (n_aparam, first width)

@@ -7,6 +7,18 @@ namespace dpa4::native {
 
 using model::GridOpKind;
 
+namespace {
+
+const char* const kStoredTo = "projector.to_grid_mat";
+const char* const kStoredFrom = "projector.from_grid_mat";
+
+template <class Real>
+bool has_stored_grid(const WeightStore<Real>& store, const std::string& prefix) {
+  return store.contains(prefix + kStoredTo) && store.contains(prefix + kStoredFrom);
+}
+
+}  // namespace
+
 template <class Real>
 GridNet<Real>::GridNet(const EngineContext<Real>& context, const Options& options)
     : context_(&context), options_(options) {
@@ -23,8 +35,21 @@ void GridNet<Real>::load_operation(WeightStore<Real>& store, const std::string& 
   const int width = options_.width;
   DPA4_EXPECTS(grid.n_rows == rows() && grid.n_frames == options_.n_frames);
   shape_.n_points = grid.n_points;
-  const HostMatrix to(grid.n_points, coefficients(), grid.to);
-  const HostMatrix from(coefficients(), grid.n_points, grid.from);
+  HostMatrix to(grid.n_points, coefficients(), grid.to);
+  HostMatrix from(coefficients(), grid.n_points, grid.from);
+  if (has_stored_grid(store, prefix)) {
+    // A file that carries the matrices (rounded to the type of its weights) means those.
+    const HostMatrix stored_to = store.matrix(prefix + kStoredTo);
+    const HostMatrix stored_from = store.matrix(prefix + kStoredFrom);
+    if (stored_to.rows != to.rows || stored_to.cols != to.cols || stored_from.rows != from.rows ||
+        stored_from.cols != from.cols) {
+      throw InputError(
+          "the model's stored grid matrices (to_grid_mat, from_grid_mat) do not have the shape its "
+          "options call for");
+    }
+    to = stored_to;
+    from = stored_from;
+  }
   if (options_.scalar_result) {
     // By orthogonality the mean of a product over the grid is a sum over coefficients; its weights
     // are 1/(2l+1), and 0 for the frames that a degree does not have.
@@ -58,6 +83,11 @@ void GridNet<Real>::set_factors(WeightStore<Real>& store, const std::vector<Host
                                 const std::vector<HostMatrix>& right) {
   left_ = make_degree_linear(store, left);
   right_ = make_degree_linear(store, right);
+}
+
+template <class Real>
+bool GridNet<Real>::ffn_has_stored_grid(const WeightStore<Real>& store, const std::string& prefix) {
+  return has_stored_grid(store, prefix + ".act.");
 }
 
 template <class Real>

@@ -33,6 +33,9 @@ class GridNet {
   static GridNet ffn(const EngineContext<Real>& context, WeightStore<Real>& store,
                      const std::string& prefix, const Options& options,
                      const math::GridMatrices& grid);
+  /// True if the file carries the FFN's grid matrices, rounded: then means over the grid are not
+  /// exact.
+  static bool ffn_has_stored_grid(const WeightStore<Real>& store, const std::string& prefix);
   /// Message-node product on an SO(3) grid: weights PREFIX.frame_expand, ...
   static GridNet cross(const EngineContext<Real>& context, WeightStore<Real>& store,
                        const std::string& prefix, const Options& options,

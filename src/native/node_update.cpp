@@ -2,15 +2,25 @@
 #include "src/native/node_update.h"
 
 #include "src/base/error.h"
+#include "src/math/norm.h"
 
 namespace dpa4::native {
 
 namespace {
 
 template <class Real>
-So3Norm<Real> load_norm(WeightStore<Real>& store, const std::string& prefix, int lmax, int channels,
-                        double eps) {
-  return {lmax, channels, eps, store.upload(store.list(prefix + ".adam_scale")),
+So3Norm<Real> load_norm(WeightStore<Real>& store, const model::ModelConfig& config,
+                        const std::string& prefix, int lmax, double eps) {
+  std::vector<double> balance;
+  for (int l = 0; l <= lmax; ++l) {
+    balance.push_back(math::norm_balance(2 * l + 1, lmax, config.channels,
+                                         config.precision == model::FloatType::kFloat64));
+  }
+  return {lmax,
+          config.channels,
+          eps,
+          store.upload(balance),
+          store.upload(store.list(prefix + ".adam_scale")),
           store.upload(store.list(prefix + ".bias"))};
 }
 
@@ -40,10 +50,10 @@ NodeUpdate<Real>::NodeUpdate(const EngineContext<Real>& context, WeightStore<Rea
   const std::string conv = prefix + "so2_conv.";
   const int lmax = shape.lmax, focus = shape.n_focus, width = shape.width;
   if (config.sandwich_norm[0]) {
-    pre_so2_ = load_norm(store, prefix + "pre_so2_norm", lmax, channels_, kNormEps);
+    pre_so2_ = load_norm(store, config, prefix + "pre_so2_norm", lmax, kNormEps);
   }
   if (config.sandwich_norm[1]) {
-    post_so2_ = load_norm(store, prefix + "post_so2_norm", lmax, channels_,
+    post_so2_ = load_norm(store, config, prefix + "post_so2_norm", lmax,
                           config.edge_norm_radial ? kNormEps : 1.0);
   }
   pre_mix_ =
@@ -86,10 +96,10 @@ NodeUpdate<Real>::NodeUpdate(const EngineContext<Real>& context, WeightStore<Rea
             GridNet<Real>::ffn(context, store, prefix + "ffns" + n, options,
                                ffn_grid(config, block_shape))};
     if (config.sandwich_norm[2]) {
-      ffn.pre = load_norm(store, prefix + "pre_ffn_norms" + n, lmax, channels_, kNormEps);
+      ffn.pre = load_norm(store, config, prefix + "pre_ffn_norms" + n, lmax, kNormEps);
     }
     if (config.sandwich_norm[3]) {
-      ffn.post = load_norm(store, prefix + "post_ffn_norms" + n, lmax, channels_, kNormEps);
+      ffn.post = load_norm(store, config, prefix + "post_ffn_norms" + n, lmax, kNormEps);
     }
     ffns_.push_back(std::move(ffn));
   }
@@ -105,6 +115,7 @@ void NodeUpdate<Real>::norm(const So3Norm<Real>& norm, int count, const Real* x,
   args.eps = norm.eps;
   args.x = x;
   args.ldx = ldx;
+  args.balance = norm.balance;
   args.scale = norm.scale;
   args.bias = norm.bias;
   args.y = y;
@@ -122,6 +133,7 @@ void NodeUpdate<Real>::norm_backward(const So3Norm<Real>& norm, int count, const
   args.eps = norm.eps;
   args.x = x;
   args.ldx = ldx;
+  args.balance = norm.balance;
   args.scale = norm.scale;
   args.grad_y = grad_y;
   args.grad_x = grad_x;

@@ -14,8 +14,9 @@ struct So3Norm {
   int lmax = 0;
   int channels = 0;
   double eps = 0;
-  const Real* scale = nullptr;  // (L + 1, C)
-  const Real* bias = nullptr;   // (C)
+  const Real* balance = nullptr;  // (L + 1)
+  const Real* scale = nullptr;    // (L + 1, C)
+  const Real* bias = nullptr;     // (C)
 };
 
 /// Arrays of the nodes [first, first + count) as a block's node part sees them; pointers are to the

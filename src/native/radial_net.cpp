@@ -14,6 +14,8 @@ constexpr double kNormEps = 1e-7;  // of the norms inside the radial network
 kernels::RadialShape radial_shape(const model::ModelConfig& config) {
   kernels::RadialShape shape;
   shape.rcut = config.rcut;
+  // Checkpoints carry the cutoff of the edge weight rounded to float32.
+  shape.envelope_rcut = static_cast<float>(config.rcut);
   shape.basis_exponent = config.basis_env_exp;
   shape.envelope_exponent = config.edge_env_exp;
   shape.gaussian = config.basis == model::Basis::kGaussian;

@@ -81,7 +81,8 @@ TEST_P(Golden, AgreesWithTheReference) {
   const auto evaluator = model.make(options);
   for (const tools::ReferenceFrame& frame : model.frames()) {
     const model::Evaluation result = model.evaluate(*evaluator, frame);
-    if (frame.float64.n_edges) {
+    // The reference counts edges before it drops those of excluded pairs of types.
+    if (frame.float64.n_edges && model.config().exclude_types.empty()) {
       EXPECT_EQ(model.last_edges(), *frame.float64.n_edges);
     }
     expect_accepted(result, frame.float64, precision, frame.structure.name);
@@ -97,6 +98,29 @@ INSTANTIATE_TEST_SUITE_P(All, Golden,
                                   (std::get<1>(info.param) == Precision::kFloat64 ? "_float64"
                                                                                   : "_float32");
                          });
+
+class Potential : public ::testing::TestWithParam<std::tuple<const char*, Precision>> {};
+
+/// The shipped potentials on the structures of their reference trajectories.
+TEST_P(Potential, AgreesWithTheReference) {
+  const auto [name, precision] = GetParam();
+  ModelCase model(std::string("reference/") + name + ".json");
+  model::EvaluatorOptions options;
+  options.precision = precision;
+  const auto evaluator = model.make(options);
+  for (const tools::ReferenceFrame& frame : model.frames()) {
+    expect_accepted(model.evaluate(*evaluator, frame), frame.float64, precision, name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Potential,
+    ::testing::Combine(::testing::Values("cu_nano", "water_mini", "sic_mini", "c_neo"),
+                       ::testing::Values(Precision::kFloat64, Precision::kFloat32)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param)) +
+             (std::get<1>(info.param) == Precision::kFloat64 ? "_float64" : "_float32");
+    });
 
 TEST(Golden, NamesTheOptionThatIsNotCovered) {
   for (const auto& [name, option] : kUncovered) {
