@@ -106,12 +106,14 @@ endfunction()
 
 # dpa4_cpu_instruction_sets(variable): the copies that the CPU kernels are compiled in. "base" is what
 # the compiler makes without further flags; the program chooses among them when it starts.
+set(isas base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND isas avx2 avx512)
+endif()
+set(DPA4_CPU_INSTRUCTION_SETS "${isas}" CACHE STRING
+  "Instruction sets to compile the CPU kernels for: base, avx2, avx512")
 function(dpa4_cpu_instruction_sets variable)
-  set(isas base)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    list(APPEND isas avx2 avx512)
-  endif()
-  set(${variable} ${isas} PARENT_SCOPE)
+  set(${variable} ${DPA4_CPU_INSTRUCTION_SETS} PARENT_SCOPE)
 endfunction()
 
 # dpa4_add_isa_objects(name ISA isa SOURCES ... DEFINITIONS ...): objects for one instruction set. The

@@ -51,6 +51,9 @@ class FeatureRows {
       data_[at(node, 4 * k + feature)] += static_cast<Real>(value * (k + 1) / total);
     }
   }
+  void expect_zero_from(int first_node) const {
+    for (std::size_t k = at(first_node, 0); k < data_.size(); ++k) DPA4_EXPECTS(data_[k] == 0);
+  }
   model::NodeRows rows() {
     return {data_.data(),
             n_nodes_,
@@ -141,6 +144,7 @@ void ToyEvaluator::evaluate_as(const model::Structure& structure,
     result.energy += energy;
   }
   halo.reverse(grad.rows());
+  if (halo.active()) grad.expect_zero_from(n_owned);
 
   // Per node: force, then virial, in one row that is sent home.
   constexpr int kOut = 12;
