@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Time of a step of the native engine on the CPU: microseconds an edge, and where they go.
+//
+//   native_bench [--double] [--operations] [--memory BYTES] [--repeat N] REFERENCE.json ...
+//
+// A reference file names a model and a structure (tests/data/reference).
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/timed_table.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "src/graph/periodic.h"
+#include "src/io/checkpoint.h"
+#include "src/native/step_engine.h"
+#include "tools/reference_file.h"
+
+namespace dpa4::bench {
+namespace {
+
+struct Options {
+  bool use_double = false;
+  bool operations = false;
+  int repeat = 7;
+  model::EvaluatorOptions evaluator;
+  std::vector<std::string> files;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&] {
+      if (i + 1 >= argc) throw InputError(word + " needs a value");
+      return std::string(argv[++i]);
+    };
+    if (word == "--double") {
+      options.use_double = true;
+    } else if (word == "--operations") {
+      options.operations = true;
+    } else if (word == "--memory") {
+      options.evaluator.memory = std::stoll(value());
+    } else if (word == "--repeat") {
+      options.repeat = std::stoi(value());
+    } else {
+      options.files.push_back(word);
+    }
+  }
+  return options;
+}
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class Real>
+void run(const std::string& path, const Options& options, TimedTable<Real>& timed) {
+  const tools::ReferenceFile file = tools::read_reference_file(path);
+  NullLogger log;
+  const io::Checkpoint checkpoint = io::read_checkpoint(tools::find_model(file), {}, log);
+  const tools::Structure& atoms = file.frames.at(0).structure;
+  std::vector<int> type;
+  for (const std::string& element : atoms.element) {
+    const auto& names = checkpoint.config.type_map;
+    type.push_back(
+        static_cast<int>(std::find(names.begin(), names.end(), element) - names.begin()));
+  }
+  graph::PeriodicGraph graph(checkpoint.config.rcut, checkpoint.config.n_types());
+  model::Structure structure;
+  structure.type = TensorView<const int, 1>(type.data(), static_cast<int>(type.size()));
+  structure.edges = graph.build(atoms.positions(), structure.type, atoms.cell);
+
+  const kernels::KernelTable<Real>& table = options.operations ? timed.table() : cpu::table<Real>();
+  native::StepEngine<Real> engine(checkpoint.config, checkpoint.weights, options.evaluator,
+                                  {cpu::make_machine(), &table});
+  model::NoHalo halo;
+  model::Evaluation result;
+  std::vector<double> times;
+  for (int i = 0; i < options.repeat + 1; ++i) {
+    if (i == 1) timed.reset();
+    const double start = seconds_now();
+    engine.evaluate(structure, {}, halo, {}, result);
+    if (i > 0) times.push_back(seconds_now() - start);
+  }
+  std::sort(times.begin(), times.end());
+  const int edges = structure.edges.n_edges();
+  std::printf("%-40s %5zu atoms %7d edges  best %8.2f ms  median %8.2f ms  %7.2f us/edge  E %.9f\n",
+              path.substr(path.find_last_of('/') + 1).c_str(), type.size(), edges,
+              1e3 * times.front(), 1e3 * times[times.size() / 2],
+              1e6 * times[times.size() / 2] / edges, result.energy);
+  if (!options.operations) return;
+  std::vector<OperationTime> parts = timed.times();
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  for (const OperationTime& part : parts) {
+    if (part.calls == 0) continue;
+    std::printf("    %-28s %8.3f us/edge (all threads)  %8lld calls\n", part.name.c_str(),
+                1e6 * part.seconds / options.repeat / edges, part.calls / options.repeat);
+  }
+}
+
+}  // namespace
+}  // namespace dpa4::bench
+
+int main(int argc, char** argv) {
+  using namespace dpa4;
+  try {
+    const bench::Options options = bench::parse(argc, argv);
+    std::printf("%s, %d threads, %s\n", options.use_double ? "float64" : "float32",
+                omp_get_max_threads(), cpu::instruction_sets().front().c_str());
+    bench::TimedTable<float> timed_float(cpu::table<float>());
+    bench::TimedTable<double> timed_double(cpu::table<double>());
+    for (const std::string& file : options.files) {
+      if (options.use_double) {
+        bench::run(file, options, timed_double);
+      } else {
+        bench::run(file, options, timed_float);
+      }
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "native_bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
