@@ -159,8 +159,8 @@ at::Tensor EdgeFunctions::harmonics(const EdgeGeometry& g, int lmax) const {
     degrees.push_back(at::stack({u.select(-1, 1), u.select(-1, 2), -u.select(-1, 0)}, -1));
   for (int l = 2; l <= lmax; ++l) {
     const auto index = static_cast<std::size_t>(l);
-    const at::Tensor product =
-        (degrees.back().unsqueeze(-1) * degrees[1].unsqueeze(1)).reshape({u.size(0), -1});
+    const at::Tensor product = (degrees.back().unsqueeze(-1) * degrees[1].unsqueeze(1))
+                                   .reshape({u.size(0), degrees.back().size(1) * 3});
     degrees.push_back(at::matmul(product, coupling_[index].reshape({2 * l + 1, -1}).t()) *
                       raising_norm_[index]);
   }

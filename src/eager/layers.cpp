@@ -179,24 +179,25 @@ GridNet::GridNet(TensorStore weights, model::GridOp op, const math::GridMatrices
 }
 
 at::Tensor GridNet::to_grid(const at::Tensor& x) const {
-  const int64_t n = x.size(0), d = x.size(1), f = x.size(2);
+  const int64_t n = x.size(0), d = x.size(1), f = x.size(2), c = x.size(3) / frames_;
   const at::Tensor columns =
-      x.reshape({n, d, f, frames_, -1}).transpose(2, 3).reshape({n, d * frames_, -1});
-  return at::matmul(to_, columns).reshape({n, to_.size(0), f, -1});
+      x.reshape({n, d, f, frames_, c}).transpose(2, 3).reshape({n, d * frames_, f * c});
+  return at::matmul(to_, columns).reshape({n, to_.size(0), f, c});
 }
 
 at::Tensor GridNet::from_grid(const at::Tensor& values) const {
-  const int64_t n = values.size(0), f = values.size(2);
+  const int64_t n = values.size(0), f = values.size(2), c = values.size(3);
   const int64_t d = from_.size(0) / frames_;
-  return at::matmul(from_, values.reshape({n, values.size(1), -1}))
-      .reshape({n, d, frames_, f, -1})
+  return at::matmul(from_, values.reshape({n, values.size(1), f * c}))
+      .reshape({n, d, frames_, f, c})
       .transpose(2, 3)
-      .reshape({n, d, f, -1});
+      .reshape({n, d, f, frames_ * c});
 }
 
 at::Tensor GridNet::each_frame(const at::Tensor& x, const at::Tensor& matrix) const {
   const int64_t n = x.size(0), d = x.size(1), f = x.size(2);
-  return at::matmul(x.reshape({n, d, f, frames_, -1}), matrix).reshape({n, d, f, -1});
+  return at::matmul(x.reshape({n, d, f, frames_, x.size(3) / frames_}), matrix)
+      .reshape({n, d, f, frames_ * matrix.size(1)});
 }
 
 at::Tensor GridNet::frame_mix(const at::Tensor& x, const at::Tensor& weight) const {
@@ -210,7 +211,7 @@ at::Tensor GridNet::combine(at::Tensor left, at::Tensor right, const at::Tensor&
   if (op_.kind == GridOpKind::kMlp && self_mode) {
     const at::Tensor both =
         at::cat({left.reshape({n, d, f, k, c}), right.reshape({n, d, f, k, c})}, -1)
-            .reshape({n, d, f, -1});
+            .reshape({n, d, f, 2 * k * c});
     left = each_frame(both, w_("grid_op.left_proj.weight"));
     right = each_frame(both, w_("grid_op.right_proj.weight"));
   } else if (op_.kind != GridOpKind::kGlu) {
@@ -220,8 +221,9 @@ at::Tensor GridNet::combine(at::Tensor left, at::Tensor right, const at::Tensor&
   at::Tensor product = to_grid(left) * to_grid(right);  // (n, G, f, c')
   if (op_.kind == GridOpKind::kBranch) {
     const at::Tensor router = at::softmax(at::matmul(scalars, w_("grid_op.router.weight")), -1);
-    product =
-        (product.reshape({n, product.size(1), f, -1, c}) * router.reshape({n, 1, f, -1, 1})).sum(3);
+    product = (product.reshape({n, product.size(1), f, op_.branches, c}) *
+               router.reshape({n, 1, f, op_.branches, 1}))
+                  .sum(3);
   }
   at::Tensor coefficients = from_grid(product);
   if (op_.kind != GridOpKind::kGlu)

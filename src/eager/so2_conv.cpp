@@ -133,7 +133,7 @@ at::Tensor So2Conv::mix_radial(const at::Tensor& local, const at::Tensor& radial
   }
   const int64_t n = local.size(0);
   const TensorStore w = w_.scope("radial_degree_mixer");
-  const at::Tensor kernel = at::matmul(radial.reshape({n, -1}), w("weight"));
+  const at::Tensor kernel = at::matmul(radial.reshape({n, (lmax_ + 1) * width_}), w("weight"));
   const bool by_channel = config_.radial_mode == RadialMode::kDegreeChannel;
   const int rank = by_channel ? config_.radial_rank : 0;
   const int64_t extra = !by_channel ? 1 : rank > 0 ? rank : width_;
@@ -169,7 +169,7 @@ at::Tensor So2Conv::mix_radial(const at::Tensor& local, const at::Tensor& radial
 /// Per-order linear map of edge-frame rows: (e, R, F, Cin) -> (e, R, F, Cout).
 at::Tensor So2Conv::so2_linear(int layer, const at::Tensor& u) const {
   const LinearWeights& linear = linears_[static_cast<std::size_t>(layer)];
-  const int64_t n = u.size(0), in = u.size(3);
+  const int64_t n = u.size(0), in = u.size(3), out = linear.m0.size(2) / (lmax_ + 1);
   const at::Tensor rows = u.permute({2, 0, 1, 3}).reshape({focus_, n, n_reduced_ * in});
   std::vector<at::Tensor> blocks{at::bmm(rows.narrow(2, 0, (lmax_ + 1) * in), linear.m0)};
   int64_t at = (lmax_ + 1) * in;
@@ -178,7 +178,7 @@ at::Tensor So2Conv::so2_linear(int layer, const at::Tensor& u) const {
     blocks.push_back(at::bmm(rows.narrow(2, at, size), linear.m[static_cast<std::size_t>(m - 1)]));
     at += size;
   }
-  return at::cat(blocks, 2).reshape({focus_, n, n_reduced_, -1}).permute({1, 2, 0, 3});
+  return at::cat(blocks, 2).reshape({focus_, n, n_reduced_, out}).permute({1, 2, 0, 3});
 }
 
 at::Tensor So2Conv::focus_weights(const at::Tensor& scalars) const {
