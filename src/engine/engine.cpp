@@ -2,11 +2,13 @@
 #include "src/engine/engine.h"
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/eager/cuda_library.h"
 #include "src/eager/eager_evaluator.h"
+#include "src/native/native_evaluator.h"
 
 namespace dpa4::engine {
 namespace {
@@ -23,6 +25,15 @@ std::string number(double value) {
   return text;
 }
 
+/// Why the native engine cannot run this model here, or nothing.
+std::optional<std::string> obstacle(const model::ModelConfig& config, model::Device device) {
+  if (!native::serves(device)) return "this build has no native kernels for CUDA";
+  if (const auto option = native::unsupported_option(config)) {
+    return "the native engine does not cover " + *option;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 LoadedModel load(const std::string& path, const EngineOptions& options, Logger& log) {
@@ -36,12 +47,21 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
     model.options.device =
         eager::load_cuda(reason) > 0 ? model::Device::kCuda : model::Device::kCpu;
   }
-  if (options.engine == Engine::kNative) {
-    throw InputError("engine native: not part of this build; use 'engine eager' or 'engine auto'");
+  const std::optional<std::string> reason = obstacle(model.config, model.options.device);
+  if (options.engine == Engine::kNative && reason) {
+    throw InputError(path + ": engine native: " + *reason +
+                     "; use 'engine eager' or 'engine auto'");
   }
-  model.engine = "eager";
-  model.reason = options.engine == Engine::kEager ? "as asked" : "the only engine of this build";
-  model.evaluator = eager::make_evaluator(model.config, checkpoint.weights, model.options);
+  if (options.engine == Engine::kEager || reason) {
+    model.engine = "eager";
+    model.reason = options.engine == Engine::kEager ? "as asked" : *reason;
+    model.evaluator = eager::make_evaluator(model.config, checkpoint.weights, model.options);
+  } else {
+    model.engine = "native";
+    model.reason =
+        options.engine == Engine::kNative ? "as asked" : "covers every option of this model";
+    model.evaluator = native::make_evaluator(model.config, checkpoint.weights, model.options);
+  }
   return model;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "src/base/error.h"
+#include "src/native/native_evaluator.h"
 #ifdef DPA4_HAVE_CUDA
 #include "kernels/cuda/cuda_backend.h"
 #endif
@@ -20,6 +21,14 @@ Backend<Real> open_backend(const model::EvaluatorOptions& options) {
 #endif
   }
   return {cpu::make_machine(), &cpu::table<Real>()};
+}
+
+bool serves(model::Device device) {
+#ifdef DPA4_HAVE_CUDA
+  return device == model::Device::kCpu || device == model::Device::kCuda;
+#else
+  return device == model::Device::kCpu;
+#endif
 }
 
 template Backend<float> open_backend<float>(const model::EvaluatorOptions&);

@@ -11,6 +11,9 @@
 
 namespace dpa4::native {
 
+/// Whether this build has kernels for the device.
+bool serves(model::Device device);
+
 /// The first option of a model that this engine does not cover, as "name = value", or nothing.
 std::optional<std::string> unsupported_option(const model::ModelConfig& config);
 
