@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What must not change the result of the native engine: how edges are cut into cohorts, how much is
+// kept, how many threads and ranks there are, what was evaluated before.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "src/model/presets.h"
+#include "src/model/weight_schema.h"
+#include "src/native/step_engine.h"
+#include "tests/native/model_case.h"
+#include "tests/native/two_ranks.h"
+
+namespace dpa4::native::testing {
+namespace {
+
+using model::Precision;
+
+/// The processor with cohorts as large as asked for, whatever its caches would like.
+class LiteralMachine final : public kernels::Machine {
+ public:
+  LiteralMachine() : inner_(cpu::make_machine()) {}
+
+  std::string name() const override { return inner_->name(); }
+  bool host_memory() const override { return true; }
+  std::int64_t free_bytes() const override { return inner_->free_bytes(); }
+  void* allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  void release(void* memory) override { inner_->release(memory); }
+  kernels::Stream stream() override { return nullptr; }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    inner_->upload(to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    inner_->download(to, from, bytes);
+  }
+  void zero(void* memory, std::size_t bytes) override { inner_->zero(memory, bytes); }
+  void synchronize() override {}
+  int lanes() const override { return inner_->lanes(); }
+  /// Nodes come without a limit of the user's.
+  int preferred_count(std::int64_t, int limit) const override {
+    constexpr int kNodes = 24, kNoLimit = 65536;
+    return limit == kNoLimit ? kNodes : limit;
+  }
+  void for_each(int n, Task task, void* context) override { inner_->for_each(n, task, context); }
+
+ private:
+  std::unique_ptr<kernels::Machine> inner_;
+};
+
+template <class Real>
+std::unique_ptr<model::Evaluator> literal_engine(const model::ModelConfig& config,
+                                                 const model::Weights& weights,
+                                                 const model::EvaluatorOptions& options) {
+  return std::make_unique<StepEngine<Real>>(
+      config, weights, options,
+      Backend<Real>{std::make_unique<LiteralMachine>(), &cpu::table<Real>()});
+}
+
+std::unique_ptr<model::Evaluator> literal_engine(const ModelCase& model,
+                                                 const model::EvaluatorOptions& options) {
+  return options.precision == Precision::kFloat32
+             ? literal_engine<float>(model.config(), model.weights(), options)
+             : literal_engine<double>(model.config(), model.weights(), options);
+}
+
+/// Largest difference of forces, relative to the largest force.
+double force_difference(const model::Evaluation& a, const model::Evaluation& b) {
+  double difference = 0, scale = 0;
+  for (std::size_t i = 0; i < a.force.size(); ++i) {
+    difference = std::max(difference, std::abs(a.force[i] - b.force[i]));
+    scale = std::max(scale, std::abs(a.force[i]));
+  }
+  return difference / scale;
+}
+
+class Threads {
+ public:
+  explicit Threads(int n) : before_(omp_get_max_threads()) { omp_set_num_threads(n); }
+  ~Threads() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+class Cohorts : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(Cohorts, DoNotChangeTheResult) {
+  const auto [name, cohort] = GetParam();
+  ModelCase model(std::string("golden/") + name + ".json");
+  for (const Precision precision : {Precision::kFloat64, Precision::kFloat32}) {
+    model::EvaluatorOptions options;
+    options.precision = precision;
+    options.cohort = cohort;
+    const auto evaluator = literal_engine(model, options);
+    EXPECT_EQ(evaluator->memory_plan().cohort, cohort);
+    for (const tools::ReferenceFrame& frame : model.frames()) {
+      expect_accepted(model.evaluate(*evaluator, frame), frame.float64, precision,
+                      frame.structure.name);
+    }
+  }
+}
+
+// 1 and 37: every atom has more edges than a cohort (up to 100 neighbors). 8192, 30000: all at
+// once.
+INSTANTIATE_TEST_SUITE_P(All, Cohorts,
+                         ::testing::Combine(::testing::Values("neo", "mini_prenorm", "noatten",
+                                                              "zbl", "nano"),
+                                            ::testing::Values(1, 37, 8192, 30000)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+class Budget : public ::testing::TestWithParam<std::tuple<const char*, Precision>> {};
+
+TEST_P(Budget, KeptAndRecomputedStacksHaveTheSameBits) {
+  const auto [name, precision] = GetParam();
+  ModelCase model(name);
+  const tools::ReferenceFrame& frame = model.frames().front();
+  model::EvaluatorOptions options;
+  options.precision = precision;
+  options.memory = 0;
+  const model::Evaluation none = model.evaluate(*model.make(options), frame);
+  options.memory = std::numeric_limits<std::int64_t>::max() / 2;
+  const model::Evaluation all = model.evaluate(*model.make(options), frame);
+  expect_same_bits(none, all);
+  // A part of the edges: the plan of the engine plus a megabyte.
+  const auto evaluator = model.make(options);
+  options.memory =
+      evaluator->memory_plan().total(frame.structure.n_atoms(), model.last_edges()) + (1 << 20);
+  expect_same_bits(none, model.evaluate(*model.make(options), frame));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Budget,
+                         ::testing::Combine(::testing::Values("golden/neo.json", "golden/plus.json",
+                                                              "reference/water_mini.json"),
+                                            ::testing::Values(Precision::kFloat64,
+                                                              Precision::kFloat32)));
+
+TEST(Engine, ThreadsDoNotChangeABit) {
+  ModelCase model("reference/sic_mini.json");
+  const auto evaluator = model.make({});
+  model::Evaluation one, two;
+  {
+    const Threads threads(1);
+    one = model.evaluate(*evaluator, model.frames().front());
+  }
+  {
+    const Threads threads(2);
+    two = model.evaluate(*evaluator, model.frames().front());
+  }
+  expect_same_bits(one, two);
+}
+
+TEST(Engine, RepeatsItselfBitForBit) {
+  ModelCase model("reference/cu_nano.json");
+  const Threads threads(2);
+  const auto evaluator = model.make({});
+  const model::Evaluation first = model.evaluate(*evaluator, model.frames().front());
+  expect_same_bits(first, model.evaluate(*evaluator, model.frames().front()));
+  expect_same_bits(first, model.evaluate(*model.make({}), model.frames().front()));
+}
+
+/// Atoms at random and the first edges of their list.
+class RandomStructure {
+ public:
+  RandomStructure(int n, double box, int n_types, double rcut, unsigned seed)
+      : graph_(rcut, n_types) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> place(0, box);
+    for (int i = 0; i < n; ++i) {
+      type_.push_back(static_cast<int>(random() % static_cast<unsigned>(n_types)));
+      for (int a = 0; a < 3; ++a) x_.push_back(place(random));
+    }
+    const graph::Cell cell = graph::Cell::periodic_3d({{{box, 0, 0}, {0, box, 0}, {0, 0, box}}});
+    structure_.type = {type_.data(), n};
+    structure_.edges = graph_.build({x_.data(), n, 3}, structure_.type, cell);
+  }
+
+  const model::Structure& structure() const { return structure_; }
+
+  /// The same atoms with only the first `count` edges.
+  model::Structure with_edges(int count) {
+    const graph::EdgeList& all = structure_.edges;
+    EXPECT_LE(count, all.n_edges());
+    const int n = all.n_nodes;
+    dst_begin_.assign(1, 0);
+    for (int i = 0; i < n; ++i) dst_begin_.push_back(std::min(all.dst_begin(i + 1), count));
+    by_src_.clear();
+    src_begin_.assign(1, 0);
+    for (int i = 0; i < n; ++i) {
+      for (int p = all.src_begin(i); p < all.src_begin(i + 1); ++p) {
+        if (all.by_src(p) < count) by_src_.push_back(all.by_src(p));
+      }
+      src_begin_.push_back(static_cast<int>(by_src_.size()));
+    }
+    model::Structure part = structure_;
+    part.edges.src = {all.src.data(), count};
+    part.edges.dst = {all.dst.data(), count};
+    part.edges.vec = {all.vec.data(), count, 3};
+    part.edges.dst_begin = {dst_begin_.data(), n + 1};
+    part.edges.by_src = {by_src_.data(), count};
+    part.edges.src_begin = {src_begin_.data(), n + 1};
+    return part;
+  }
+
+ private:
+  graph::PeriodicGraph graph_;
+  std::vector<double> x_;
+  std::vector<int> type_, dst_begin_, by_src_, src_begin_;
+  model::Structure structure_;
+};
+
+model::Evaluation evaluate(model::Evaluator& evaluator, const model::Structure& structure) {
+  model::NoHalo halo;
+  model::Evaluation result;
+  evaluator.evaluate(structure, {}, halo, {true}, result);
+  return result;
+}
+
+TEST(Engine, AnySequenceOfSizesGivesTheResultsOfAFreshEngine) {
+  const ModelCase model("golden/mini.json");
+  RandomStructure atoms(400, 13.5, 3, model.config().rcut, 5);
+  ASSERT_GE(atoms.structure().edges.n_edges(), 16385);
+  model::EvaluatorOptions options;
+  const auto used = literal_engine(model, options);
+  for (int edges : {37, 8193, 16385, 0, 8193}) {
+    const model::Structure structure = atoms.with_edges(edges);
+    const model::Evaluation result = evaluate(*used, structure);
+    expect_same_bits(result, evaluate(*literal_engine(model, options), structure));
+    for (double force : result.force) ASSERT_TRUE(std::isfinite(force));
+  }
+}
+
+TEST(Engine, TwoThousandNeighborsAreRight) {
+  const ModelCase model("golden/nano.json");
+  RandomStructure atoms(420, 8.5, 3, model.config().rcut, 6);
+  const graph::EdgeList& edges = atoms.structure().edges;
+  int most = 0;
+  for (int i = 0; i < edges.n_nodes; ++i) {
+    most = std::max(most, edges.dst_begin(i + 1) - edges.dst_begin(i));
+  }
+  // Dense as nothing real, and every atom has more edges than a cohort.
+  ASSERT_GE(most, 500);
+  model::EvaluatorOptions options;
+  options.precision = Precision::kFloat64;
+  options.cohort = 61;
+  const model::Evaluation small = evaluate(*literal_engine(model, options), atoms.structure());
+  options.cohort = 1 << 15;
+  const model::Evaluation large = evaluate(*literal_engine(model, options), atoms.structure());
+  EXPECT_LT(force_difference(large, small), 1e-11);
+  EXPECT_NEAR(small.energy, large.energy, 1e-9 * std::abs(large.energy));
+}
+
+TEST(Engine, NoAtomsAndAtomsWithoutEdgesAreLegal) {
+  const ModelCase model("golden/mini.json");
+  const auto evaluator = model.make({});
+  const int begin[4] = {0, 0, 0, 0}, type[3] = {0, 1, 2};
+  model::Structure structure;
+  structure.edges.dst_begin = structure.edges.src_begin = {begin, 1};
+  const model::Evaluation empty = evaluate(*evaluator, structure);
+  EXPECT_EQ(empty.energy, 0);
+  EXPECT_TRUE(empty.force.empty());
+
+  structure.type = {type, 3};
+  structure.edges.n_owned = structure.edges.n_nodes = 3;
+  structure.edges.dst_begin = structure.edges.src_begin = {begin, 4};
+  const model::Evaluation isolated = evaluate(*evaluator, structure);
+  EXPECT_EQ(isolated.force, std::vector<double>(9, 0.0));
+  EXPECT_NEAR(isolated.energy,
+              isolated.atom_energy[0] + isolated.atom_energy[1] + isolated.atom_energy[2], 1e-9);
+}
+
+TEST(Engine, InputsAreNotWritten) {
+  const ModelCase model("golden/mini.json");
+  RandomStructure atoms(60, 8.0, 3, model.config().rcut, 7);
+  const graph::EdgeList& edges = atoms.structure().edges;
+  const auto copy = [](const auto& view) {
+    return std::vector(view.data(), view.data() + view.size());
+  };
+  const auto src = copy(edges.src), dst = copy(edges.dst), by_src = copy(edges.by_src);
+  const auto vec = copy(edges.vec);
+  evaluate(*model.make({}), atoms.structure());
+  EXPECT_EQ(copy(edges.src), src);
+  EXPECT_EQ(copy(edges.dst), dst);
+  EXPECT_EQ(copy(edges.by_src), by_src);
+  EXPECT_EQ(copy(edges.vec), vec);
+}
+
+/// Energies of displaced atoms against the forces, for the released sizes with random weights.
+class Forces : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Forces, AreTheSlopeOfTheEnergy) {
+  model::ModelConfig config = model::preset(GetParam(), {"Si", "C"});
+  config.rcut = 4.0;
+  const model::Weights weights = model::random_weights(config, 3);
+  model::EvaluatorOptions options;
+  options.precision = Precision::kFloat64;
+  const auto evaluator = make_evaluator(config, weights, options);
+  // A distorted cubic lattice with one site empty: no atoms on top of each other.
+  constexpr int kAtoms = 7;
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> shift(-0.3, 0.3);
+  std::vector<double> x;
+  for (int site = 0; site < kAtoms; ++site) {
+    for (int a = 0; a < 3; ++a) x.push_back(2.2 * ((site >> a) & 1) + shift(random));
+  }
+  const std::vector<int> type = {0, 1, 1, 0, 1, 0, 0};
+  graph::PeriodicGraph graph(config.rcut, 2);
+  const graph::Cell cell = graph::Cell::periodic_3d({{{4.4, 0, 0}, {0.3, 4.5, 0}, {0, -0.4, 4.6}}});
+  const auto run = [&] {
+    model::Structure structure;
+    structure.type = {type.data(), kAtoms};
+    structure.edges = graph.build({x.data(), kAtoms, 3}, structure.type, cell);
+    return evaluate(*evaluator, structure);
+  };
+  const model::Evaluation result = run();
+  for (std::size_t i : {std::size_t{0}, std::size_t{7}, std::size_t{20}}) {
+    // Sixth-order difference; the step balances its error and the rounding of the energy.
+    constexpr double kStep = 3e-4;
+    const double weight[3] = {45.0 / 60, -9.0 / 60, 1.0 / 60};
+    double slope = 0;
+    const double start = x[i];
+    for (int k = 1; k <= 3; ++k) {
+      x[i] = start + k * kStep;
+      const double above = run().energy;
+      x[i] = start - k * kStep;
+      slope += weight[k - 1] * (above - run().energy) / kStep;
+    }
+    x[i] = start;
+    EXPECT_NEAR(result.force[i], -slope, 1e-6 * (1 + std::abs(slope))) << "coordinate " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Forces, ::testing::Values("nano", "mini", "neo", "plus"));
+
+class Ranks : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Ranks, TwoGiveTheResultOfOne) {
+  const ModelCase model(std::string("golden/") + GetParam() + ".json");
+  model::EvaluatorOptions options;
+  options.precision = Precision::kFloat64;
+  RandomStructure atoms(40, 9.0, model.config().n_types(), model.config().rcut, 21);
+  const auto one = model.make(options);
+  const model::Evaluation expected = evaluate(*one, atoms.structure());
+  for (int owned_by_first : {20, 40, 0}) {
+    const auto first = model.make(options), second = model.make(options);
+    const model::Evaluation both =
+        evaluate_on_two_ranks(*first, *second, atoms.structure(), owned_by_first);
+    EXPECT_NEAR(both.energy, expected.energy, 1e-10 * std::abs(expected.energy));
+    ASSERT_EQ(both.force.size(), expected.force.size());
+    for (std::size_t i = 0; i < both.force.size(); ++i) {
+      EXPECT_NEAR(both.force[i], expected.force[i], 1e-10) << i;
+    }
+    for (std::size_t i = 0; i < both.atom_virial.size(); ++i) {
+      EXPECT_NEAR(both.atom_virial[i], expected.atom_virial[i], 1e-10) << i;
+    }
+    for (std::size_t k = 0; k < 9; ++k) {
+      EXPECT_NEAR(both.virial[k], expected.virial[k], 1e-9) << k;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Ranks,
+                         ::testing::Values("mini", "mini_prenorm", "zbl", "noseed", "noatten",
+                                           "zeroblocks"));
+
+}  // namespace
+}  // namespace dpa4::native::testing
