@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/model/presets.h"
+#include "src/model/elements.h"
 
 namespace dpa4::io {
 
@@ -417,9 +417,8 @@ void set_bridging(const Options& owner, const std::string& key, const std::strin
                      " uses another switching window; only files up to format 1.2 can be bridged");
   }
   if (!(r_inner < r_outer)) owner.refuse(key, "needs its inner radius below its outer radius");
-  const std::vector<std::string>& elements = model::all_elements();
   for (const std::string& type : c.type_map) {
-    if (std::find(elements.begin(), elements.end(), type) == elements.end()) {
+    if (model::atomic_number(type) == 0) {
       owner.refuse(key, "needs element symbols in type_map, but '" + type + "' is none");
     }
   }
