@@ -16,46 +16,6 @@ namespace {
 
 using std::numbers::pi;
 
-struct SpherePoints {
-  std::vector<std::array<double, 3>> points;
-  std::vector<double> weights;
-};
-
-ProductGridSize product_size(int lmax, int mmax, S2Points kind) {
-  int n_azimuth = 2 * mmax + 4;
-  int n_polar = 3 * lmax + 2;
-  n_polar += n_polar % 2;
-  if (kind == S2Points::kProductSquare) n_azimuth = n_polar = std::max(n_azimuth, n_polar);
-  return {n_azimuth, n_polar};
-}
-
-/// Azimuths times polar midpoints around the second axis, with the Driscoll-Healy polar weights.
-SpherePoints product_points(ProductGridSize size) {
-  const int half = size.n_polar / 2;
-  SpherePoints grid;
-  for (int b = 0; b < size.n_polar; ++b) {
-    const double beta = (b + 0.5) / size.n_polar * pi;
-    double series = 0;
-    for (int k = 0; k < half; ++k) {
-      series += std::sin((2 * b + 1) * (2 * k + 1) * pi / (4.0 * half)) / (2 * k + 1);
-    }
-    const double polar_weight = (1.0 / half) * std::sin(pi * (2 * b + 1) / (4.0 * half)) * series;
-    for (int a = 0; a < size.n_azimuth; ++a) {
-      const double alpha = 2 * pi * a / size.n_azimuth;
-      grid.points.push_back(
-          {std::sin(beta) * std::sin(alpha), std::cos(beta), std::sin(beta) * std::cos(alpha)});
-      grid.weights.push_back(polar_weight / size.n_azimuth);
-    }
-  }
-  return grid;
-}
-
-SpherePoints sphere_points(int lmax, int mmax, S2Points kind) {
-  if (kind != S2Points::kLebedev) return product_points(product_size(lmax, mmax, kind));
-  LebedevRule rule = lebedev_rule(3 * lmax);
-  return {std::move(rule.points), std::move(rule.weights)};
-}
-
 /// A rotation that takes the unit vector u to +z.
 Rotation rotation_to_z(const std::array<double, 3>& u) {
   const auto [x, y, z] = u;
@@ -93,22 +53,41 @@ std::vector<int> packed_rows(int lmax, int mmax, RowLayout layout) {
 }
 
 /// Both matrices sized and zero, one frame.
-GridMatrices empty_s2_grid(int n_points, std::size_t n_rows) {
+GridMatrices empty_s2_grid(std::size_t n_points, std::size_t n_rows) {
   GridMatrices grid;
-  grid.n_points = n_points;
+  grid.n_points = static_cast<int>(n_points);
   grid.n_rows = static_cast<int>(n_rows);
-  grid.to.resize(static_cast<std::size_t>(n_points) * n_rows);
-  grid.from.resize(grid.to.size());
+  grid.to.resize(n_points * n_rows);
+  grid.from.resize(n_points * n_rows);
   return grid;
 }
 
-GridMatrices float32_product_grid(int lmax, int mmax, RowLayout layout, S2Points points) {
-  const ProductGridSize size = product_size(lmax, mmax, points);
+GridMatrices lebedev_grid(int lmax, int mmax, const std::vector<int>& rows) {
+  const LebedevRule rule = lebedev_rule(3 * lmax);
+  const std::vector<int> degrees = packed_degrees(lmax);
+  const double scale = std::sqrt(lmax + 1.0);
+  const std::size_t n_points = rule.points.size();
+  GridMatrices grid = empty_s2_grid(n_points, rows.size());
+  for (std::size_t g = 0; g < n_points; ++g) {
+    const auto& p = rule.points[g];
+    // These harmonics have their polar axis along the second component.
+    const std::vector<double> harmonics = real_harmonics(lmax, p[2], p[0], p[1]);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const int l = degrees[static_cast<std::size_t>(rows[r])];
+      const double rescale = l > mmax ? std::sqrt((2 * l + 1) / (2.0 * mmax + 1)) : 1.0;
+      const double value = rescale * harmonics[static_cast<std::size_t>(rows[r])];
+      grid.to[g * rows.size() + r] = value / scale;
+      grid.from[r * n_points + g] = value * rule.weights[g] * scale * (2 * l + 1);
+    }
+  }
+  return grid;
+}
+
+GridMatrices product_grid(int lmax, int mmax, const std::vector<int>& rows, ProductGridSize size) {
   const ProductGridMatrices product = product_grid_float32(lmax, mmax, size);
-  const std::vector<int> rows = packed_rows(lmax, mmax, layout);
   const auto n_points = static_cast<std::size_t>(size.n_azimuth * size.n_polar);
   const auto n_packed = static_cast<std::size_t>((lmax + 1) * (lmax + 1));
-  GridMatrices grid = empty_s2_grid(static_cast<int>(n_points), rows.size());
+  GridMatrices grid = empty_s2_grid(n_points, rows.size());
   for (std::size_t g = 0; g < n_points; ++g) {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const std::size_t element = g * n_packed + static_cast<std::size_t>(rows[r]);
@@ -121,29 +100,14 @@ GridMatrices float32_product_grid(int lmax, int mmax, RowLayout layout, S2Points
 
 }  // namespace
 
-GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points,
-                     ProductArithmetic arithmetic) {
-  if (points != S2Points::kLebedev && arithmetic == ProductArithmetic::kFloat32) {
-    return float32_product_grid(lmax, mmax, layout, points);
-  }
-  const SpherePoints sphere = sphere_points(lmax, mmax, points);
+GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points) {
   const std::vector<int> rows = packed_rows(lmax, mmax, layout);
-  const std::vector<int> degrees = packed_degrees(lmax);
-  const double scale = std::sqrt(lmax + 1.0);
-  GridMatrices grid = empty_s2_grid(static_cast<int>(sphere.points.size()), rows.size());
-  for (std::size_t g = 0; g < sphere.points.size(); ++g) {
-    const auto& p = sphere.points[g];
-    // These harmonics have their polar axis along the second component.
-    const std::vector<double> harmonics = real_harmonics(lmax, p[2], p[0], p[1]);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const int l = degrees[static_cast<std::size_t>(rows[r])];
-      const double rescale = l > mmax ? std::sqrt((2 * l + 1) / (2.0 * mmax + 1)) : 1.0;
-      const double value = rescale * harmonics[static_cast<std::size_t>(rows[r])];
-      grid.to[g * rows.size() + r] = value / scale;
-      grid.from[r * sphere.points.size() + g] = value * sphere.weights[g] * scale * (2 * l + 1);
-    }
-  }
-  return grid;
+  if (points == S2Points::kLebedev) return lebedev_grid(lmax, mmax, rows);
+  const int n_azimuth = 2 * mmax + 4;
+  const int n_polar = 3 * lmax + 2 + lmax % 2;  // even
+  if (points == S2Points::kProduct) return product_grid(lmax, mmax, rows, {n_azimuth, n_polar});
+  const int square = std::max(n_azimuth, n_polar);
+  return product_grid(lmax, mmax, rows, {square, square});
 }
 
 GridMatrices so3_grid(int lmax, int mmax, int kmax, RowLayout layout) {

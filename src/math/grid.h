@@ -25,17 +25,10 @@ enum class S2Points {
   kProductSquare,  // both counts raised to the larger of the two
 };
 
-/// How the matrices of a product grid are evaluated.
-enum class ProductArithmetic {
-  kFloat32,  // as the reference does when it trains and evaluates (src/math/product_grid.h)
-  kDouble,   // as the reference's array-API code does
-};
-
 /// Grid on the sphere. `mmax` < lmax rescales the degrees l > mmax by sqrt((2l+1)/(2mmax+1)) in
-/// both matrices. `arithmetic` plays no part in a Lebedev grid, which is always evaluated in
-/// double. Source: spec part 2, section 6.1.
-GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points,
-                     ProductArithmetic arithmetic = ProductArithmetic::kFloat32);
+/// both matrices. Lebedev matrices are exact to double; those of product grids hold the reference's
+/// float32 values (src/math/product_grid.h). Source: spec part 2, section 6.1.
+GridMatrices s2_grid(int lmax, int mmax, RowLayout layout, S2Points points);
 
 /// Grid on SO(3): Lebedev points x (3 kmax + 1) rotations about the local axis; frames in the order
 /// 0, -1, +1, -2, +2, ... up to kmax. Columns with |k| > l are zero.
