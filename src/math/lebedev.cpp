@@ -9,7 +9,8 @@
 namespace dpa4::math {
 namespace {
 
-/// One orbit of the octahedral group: every permutation and sign change of (x, y, z), x >= y >= z >= 0.
+/// One orbit of the octahedral group: every permutation and sign change of (x, y, z), x >= y >= z
+/// >= 0.
 struct Orbit {
   double x, y, z, weight;
 };
