@@ -514,7 +514,7 @@ class Machine {
   void step() {
     const auto opcode = number<std::uint8_t>();
     if (!scalar_opcode(opcode) && !memory_opcode(opcode) && !container_opcode(opcode) &&
-        !object_opcode(opcode)) {
+        !item_opcode(opcode) && !object_opcode(opcode)) {
       fail_damaged("opcode " + std::to_string(opcode) + " is none that torch.save uses,");
     }
   }
@@ -664,6 +664,13 @@ class Machine {
         set_pairs(items);
         return true;
       }
+      default:
+        return false;
+    }
+  }
+
+  bool item_opcode(std::uint8_t opcode) {
+    switch (opcode) {
       case kOpAppend: {
         const Value item = pop();
         append(top(), item);
