@@ -19,13 +19,35 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in"
   "${PROJECT_BINARY_DIR}/generated/src/base/version.h" @ONLY)
 
+if(DPA4_ENABLE_CUDA)
+  # Machine code for each architecture; the last one also as PTX, for devices that come later.
+  set(DPA4_CUDA_ARCHITECTURES "80;86;89;90;100;120" CACHE STRING
+    "CUDA architectures to compile for, oldest first")
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    list(TRANSFORM DPA4_CUDA_ARCHITECTURES APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
+    list(GET DPA4_CUDA_ARCHITECTURES -1 newest)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES "${newest}-virtual")
+  endif()
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -DNDEBUG")
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake releases before 3.26 do not know it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  endif()
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
 function(dpa4_set_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=-Wall,-Wextra>")
   if(DPA4_WARNINGS_AS_ERRORS)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:-Werror>"
+      "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Werror;-Werror=all-warnings>")
   endif()
   if(DPA4_CPU_ARCH)
-    target_compile_options(${target} PRIVATE "-march=${DPA4_CPU_ARCH}")
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:-march=${DPA4_CPU_ARCH}>")
   endif()
   target_include_directories(${target} PUBLIC
     "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")

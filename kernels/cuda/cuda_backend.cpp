@@ -3,8 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/weight_memory.h"
 #include "src/base/error.h"
 
 namespace dpa4::cuda {
@@ -64,14 +68,23 @@ class CudaMachine final : public kernels::Machine {
                        " are free; use a smaller system or more ranks");
     }
     if (error != cudaSuccess) fail_device("cudaMalloc", error);
+    sizes_[memory] = bytes;
     return memory;
   }
-  void release(void* memory) override { static_cast<void>(cudaFree(memory)); }
+  void release(void* memory) override {
+    const auto found = sizes_.find(memory);
+    if (found != sizes_.end()) {
+      forget_weights(memory, found->second);
+      sizes_.erase(found);
+    }
+    static_cast<void>(cudaFree(memory));
+  }
 
   kernels::Stream stream() override { return stream_; }
 
   // The addresses tell which memory is meant, so callers may hand over device memory as well.
   void upload(void* to, const void* from, std::size_t bytes) override {
+    forget_weights(to, bytes);
     if (bytes > 0) DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
   }
   void download(void* to, const void* from, std::size_t bytes) override {
@@ -84,7 +97,12 @@ class CudaMachine final : public kernels::Machine {
   void synchronize() override { DPA4_CUDA_TRY(cudaStreamSynchronize(stream_)); }
 
   int lanes() const override { return 1; }
-  int preferred_count(std::int64_t, int limit) const override { return limit; }
+  int preferred_count(std::int64_t bytes, int limit) const override {
+    // Enough items to fill a large device and to hide the launches.
+    constexpr std::int64_t kBuffers = std::int64_t{1} << 30, kFewest = 256;
+    const std::int64_t count = std::max(kBuffers / std::max<std::int64_t>(bytes, 1), kFewest);
+    return static_cast<int>(std::min<std::int64_t>(count, limit));
+  }
 
   void for_each(int n, Task task, void* context) override {
     for (int i = 0; i < n; ++i) task(context, 0, i);
@@ -93,14 +111,15 @@ class CudaMachine final : public kernels::Machine {
  private:
   int device_;
   cudaStream_t stream_ = nullptr;
+  std::unordered_map<void*, std::size_t> sizes_;  // of what `allocate` returned
 };
 
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 kernels::KernelTable<Real> make_table() {
   kernels::KernelTable<Real> table;
   table.so2_stack_work = so2_stack_work;
   table.grid_product_work = grid_product_work;
-  table.gemm = gemm<Real>;
+  table.gemm = gemm<kArithmetic, Real>;
   table.edge_geometry = edge_geometry<Real>;
   table.edge_geometry_backward = edge_geometry_backward<Real>;
   table.wigner_rows = wigner_rows<Real>;
@@ -136,8 +155,8 @@ kernels::KernelTable<Real> make_table() {
   table.rotate_mix_backward = rotate_mix_backward<Real>;
   table.focus_weights = focus_weights<Real>;
   table.focus_weights_backward = focus_weights_backward<Real>;
-  table.so2_stack = so2_stack<Real>;
-  table.so2_stack_backward = so2_stack_backward<Real>;
+  table.so2_stack = so2_stack<kArithmetic, Real>;
+  table.so2_stack_backward = so2_stack_backward<kArithmetic, Real>;
   table.rotate_back_sum = rotate_back_sum<Real>;
   table.rotate_back_sum_backward = rotate_back_sum_backward<Real>;
   table.head_gate = head_gate<Real>;
@@ -162,14 +181,18 @@ kernels::KernelTable<Real> make_table() {
 
 }  // namespace
 
-template <class Real>
-const kernels::KernelTable<Real>& table() {
-  static const kernels::KernelTable<Real> operations = make_table<Real>();
-  return operations;
+template <>
+const kernels::KernelTable<float>& table<float>(Arithmetic arithmetic) {
+  static const kernels::KernelTable<float> plain = make_table<Arithmetic::kPlain, float>();
+  static const kernels::KernelTable<float> split = make_table<Arithmetic::kSplit, float>();
+  return arithmetic == Arithmetic::kPlain ? plain : split;
 }
 
-template const kernels::KernelTable<float>& table<float>();
-template const kernels::KernelTable<double>& table<double>();
+template <>
+const kernels::KernelTable<double>& table<double>(Arithmetic) {
+  static const kernels::KernelTable<double> operations = make_table<Arithmetic::kPlain, double>();
+  return operations;
+}
 
 std::unique_ptr<kernels::Machine> make_machine(int device) {
   return std::make_unique<CudaMachine>(device);

@@ -14,9 +14,15 @@ int device_count();
 /// Why there is none, or an empty string.
 std::string unavailable_reason();
 
-/// The operations. Every element of a result is computed with sums in Real.
+/// How float32 matrices are multiplied.
+enum class Arithmetic {
+  kPlain,  // fused multiply-adds of float32
+  kSplit,  // tensor cores, each number as a pair of float16: the accuracy of float32, split_gemm.cuh
+};
+
+/// The operations. float64 has one arithmetic.
 template <class Real>
-const kernels::KernelTable<Real>& table();
+const kernels::KernelTable<Real>& table(Arithmetic arithmetic = Arithmetic::kSplit);
 
 /// A device with a stream of its own. The calling thread uses the device from then on.
 /// Throws InputError when there is no device of that number.

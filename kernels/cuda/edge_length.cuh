@@ -6,19 +6,20 @@
 
 namespace dpa4::cuda {
 
-/// The vector of an edge and the lengths that follow from it.
-template <class Real>
+/// The vector of an edge and the lengths that follow from it, in double whatever the features are:
+/// near the cutoff, where a weight is a high power of a small difference, single precision is not
+/// enough.
 struct EdgeLength {
-  Real x, y, z;
-  Real norm;    // |vec|
-  Real length;  // clamped
+  double x, y, z;
+  double norm;    // |vec|
+  double length;  // clamped
 
   __device__ EdgeLength(const kernels::RadialShape& shape, const double* vec, int edge) {
     const double* v = vec + 3 * static_cast<std::int64_t>(edge);
-    x = static_cast<Real>(v[0]);
-    y = static_cast<Real>(v[1]);
-    z = static_cast<Real>(v[2]);
-    norm = math::sqrt_of(x * x + y * y + z * z + static_cast<Real>(shape.eps * shape.eps));
+    x = v[0];
+    y = v[1];
+    z = v[2];
+    norm = math::sqrt_of(x * x + y * y + z * z + shape.eps * shape.eps);
     length = shape.bridging ? math::clamped_length(norm, shape.r_inner, shape.r_outer) : norm;
   }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/simt_gemm.cuh"
+#include "kernels/cuda/split_gemm.cuh"
 
 namespace dpa4::cuda {
 
@@ -10,16 +11,27 @@ bool vector_access(const Real* data, int ld, std::int64_t stride) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % 4 == 0 && stride % 4 == 0;
 }
 
-template <bool kAccumulate, class Real>
+/// What the sizes and addresses of a call allow.
+template <class Real>
+bool vector_access(const kernels::GemmArgs<Real>& args) {
+  const bool batched = args.batch > 1;
+  return args.n % 4 == 0 && args.k % 4 == 0 &&
+         vector_access(args.a, args.lda, batched ? args.stride_a : 0) &&
+         vector_access(args.b, args.ldb, batched ? args.stride_b : 0) &&
+         vector_access(args.c, args.ldc, batched ? args.stride_c : 0);
+}
+
+template <Arithmetic kArithmetic, bool kAccumulate, class Real>
 void multiply(const kernels::GemmArgs<Real>& args, kernels::Stream stream) {
+  constexpr int kNarrow = 16;  // fewer columns than this are too few for the tensor cores
   const GemmShape shape{args.m, args.n, args.k, args.batch};
   const WeightMatrix<Real> weights{args.b, args.ldb, args.stride_b};
   const LoadMatrix<Real> load{args.a, args.lda, args.stride_a};
   const StoreMatrix<Real, kAccumulate> store{args.c, args.ldc, args.stride_c};
-  const bool vector = args.n % 4 == 0 && args.k % 4 == 0 &&
-                      vector_access(args.a, args.lda, args.batch > 1 ? args.stride_a : 0) &&
-                      vector_access(args.b, args.ldb, args.batch > 1 ? args.stride_b : 0) &&
-                      vector_access(args.c, args.ldc, args.batch > 1 ? args.stride_c : 0);
+  const bool vector = vector_access(args);
+  if constexpr (kArithmetic == Arithmetic::kSplit) {
+    if (vector && args.n >= kNarrow) return split_gemm("gemm", shape, weights, load, store, stream);
+  }
   if (vector) {
     simt_gemm<true>("gemm", shape, weights, load, store, stream);
   } else {
@@ -27,17 +39,19 @@ void multiply(const kernels::GemmArgs<Real>& args, kernels::Stream stream) {
   }
 }
 
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void gemm(const kernels::GemmArgs<Real>& args, kernels::Stream stream) {
   if (args.m <= 0 || args.n <= 0 || args.batch <= 0) return;
   DPA4_EXPECTS(args.k >= 1);
   if (args.accumulate) {
-    multiply<true>(args, stream);
+    multiply<kArithmetic, true>(args, stream);
   } else {
-    multiply<false>(args, stream);
+    multiply<kArithmetic, false>(args, stream);
   }
 }
 
-DPA4_CUDA_INSTANTIATE(gemm, GemmArgs);
+template void gemm<Arithmetic::kPlain>(const kernels::GemmArgs<float>&, kernels::Stream);
+template void gemm<Arithmetic::kPlain>(const kernels::GemmArgs<double>&, kernels::Stream);
+template void gemm<Arithmetic::kSplit>(const kernels::GemmArgs<float>&, kernels::Stream);
 
 }  // namespace dpa4::cuda

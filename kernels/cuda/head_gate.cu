@@ -9,9 +9,10 @@ template <class Real>
 void head_gate(const kernels::HeadGateArgs<Real>& args, kernels::Stream stream) {
   const int hidden = args.shape.hidden(), weights = args.shape.weights();
   const int head_width = hidden / weights, rows = args.shape.full_rows();
+  const bool attention = args.shape.n_heads > 0;
   for_rows("head_gate", args.n_nodes, rows * hidden, stream, [=] __device__(int n, int k) {
     const Real gate =
-        args.logit != nullptr
+        attention
             ? math::sigmoid(
                   args.logit[static_cast<std::int64_t>(n) * weights + k % hidden / head_width])
             : args.kappa[n];
@@ -20,14 +21,14 @@ void head_gate(const kernels::HeadGateArgs<Real>& args, kernels::Stream stream) 
   });
 }
 
-/// A warp for each node and head (or focus stream, without attention).
+/// A warp for each node and head.
 template <class Real>
 __device__ void head_backward(const kernels::HeadGateBackwardArgs<Real>& args, int hidden,
                               int weights, int rows, std::int64_t head, int lane) {
   const std::int64_t n = head / weights;
   const int head_width = hidden / weights;
   const std::int64_t at = n * rows * hidden + head % weights * head_width;
-  const Real gate = args.logit != nullptr ? math::sigmoid(args.logit[head]) : args.kappa[n];
+  const Real gate = math::sigmoid(args.logit[head]);
   Real along = 0;  // <grad_out, sum>
   for (int d = 0; d < rows; ++d) {
     for (int c = lane; c < head_width; c += kWarp) {

@@ -8,10 +8,11 @@ namespace dpa4::cuda {
 template <class Real>
 void message_weight(const kernels::MessageWeightArgs<Real>& args, kernels::Stream stream) {
   const int weights = args.shape.weights();
+  const bool attention = args.shape.n_heads > 0;
   for_rows("message_weight", args.edges.count, weights, stream, [=] __device__(int i, int h) {
     const int edge = edge_at(args.edges, i);
     Real& alpha = args.alpha[static_cast<std::int64_t>(i) * weights + h];
-    if (args.logit == nullptr) {
+    if (!attention) {
       alpha = args.envelope[i] * (args.gate != nullptr ? args.gate[args.edges.src[edge]] : Real(1));
       return;
     }

@@ -10,15 +10,15 @@ template <class Real>
 void node_degree(const kernels::NodeDegreeArgs<Real>& args, kernels::Stream stream) {
   for_warps("node_degree", args.node_count, stream, [=] __device__(int i, int lane) {
     const int n = args.node_first + i;
-    Real sum = 0;
+    double sum = 0;
     for (int e = args.dst_begin[n] + lane; e < args.dst_begin[n + 1]; e += kWarp) {
-      const EdgeLength<Real> edge(args.shape, args.vec, e);
-      const Real envelope =
-          math::envelope(edge.length, args.shape.rcut, args.shape.envelope_exponent);
+      const EdgeLength edge(args.shape, args.vec, e);
+      const double envelope =
+          math::envelope(edge.length, args.shape.envelope_rcut, args.shape.envelope_exponent);
       sum += envelope * envelope;
     }
     sum = warp_sum(sum);
-    if (lane == 0) args.kappa[n] = Real(1) / math::sqrt_of(sum + static_cast<Real>(args.floor));
+    if (lane == 0) args.kappa[n] = static_cast<Real>(1 / math::sqrt_of(sum + args.floor));
   });
 }
 

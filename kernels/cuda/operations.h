@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/api/kernel_table.h"
+#include "kernels/cuda/cuda_backend.h"
 
 /// The operations of the CUDA backend; contracts in kernels/api. Each is made for float and double
 /// in the file of its name.
@@ -10,7 +11,7 @@ namespace dpa4::cuda {
 std::int64_t so2_stack_work(const kernels::MessageShape& shape);
 std::int64_t grid_product_work(const kernels::GridShape& shape);
 
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void gemm(const kernels::GemmArgs<Real>& args, kernels::Stream stream);
 template <class Real>
 void edge_geometry(const kernels::EdgeGeometryArgs<Real>& args, kernels::Stream stream);
@@ -91,9 +92,9 @@ void focus_weights(const kernels::FocusWeightsArgs<Real>& args, kernels::Stream 
 template <class Real>
 void focus_weights_backward(const kernels::FocusWeightsBackwardArgs<Real>& args,
                             kernels::Stream stream);
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void so2_stack(const kernels::So2StackArgs<Real>& args, kernels::Stream stream);
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void so2_stack_backward(const kernels::So2StackBackwardArgs<Real>& args, kernels::Stream stream);
 template <class Real>
 void rotate_back_sum(const kernels::RotateBackSumArgs<Real>& args, kernels::Stream stream);

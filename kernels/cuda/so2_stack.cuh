@@ -304,7 +304,7 @@ class So2Stack {
     for (int j = 0; j < args.n_layers; ++j) {
       const kernels::So2Layer<Real>& layer = args.layers[j];
       KeptRows<Real> kept;
-      if (args.kept != nullptr) {
+      if (args.kept != nullptr && (args.keep_result || j + 1 < args.n_layers)) {
         const std::int64_t stride = args.kept_rows * size_.row;
         kept = {args.kept + j * size_.n_focus * stride, args.kept_row, size_.row, stride};
       }

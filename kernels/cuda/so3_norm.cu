@@ -38,7 +38,8 @@ struct NodeNorm {
   /// The element without the mean.
   __device__ Real centered(int k) const { return k < channels ? x[k] - mean : x[k]; }
 
-  __device__ NodeNorm(const Real* values, int lmax, int n_channels, double eps, Real* shared)
+  __device__ NodeNorm(const Real* values, const Real* balance, int lmax, int n_channels, double eps,
+                      Real* shared)
       : x(values), channels(n_channels), size((lmax + 1) * (lmax + 1) * n_channels) {
     Real sum = 0;
     for (int c = threadIdx.x; c < channels; c += kNormThreads) sum += x[c];
@@ -46,10 +47,9 @@ struct NodeNorm {
     sum = 0;
     for (int k = threadIdx.x; k < size; k += kNormThreads) {
       const Real z = centered(k);
-      sum += z * z / (2 * degree_of_row(k / channels) + 1);
+      sum += balance[degree_of_row(k / channels)] * z * z;
     }
-    inverse = Real(1) / math::sqrt_of(block_sum(sum, shared) / ((lmax + 1) * channels) +
-                                      static_cast<Real>(eps));
+    inverse = Real(1) / math::sqrt_of(block_sum(sum, shared) + static_cast<Real>(eps));
   }
 };
 
@@ -57,7 +57,8 @@ template <class Real>
 __global__ void __launch_bounds__(kNormThreads) so3_norm_kernel(kernels::So3NormArgs<Real> args) {
   __shared__ Real shared[kNormThreads / kWarp];
   const std::int64_t n = blockIdx.x;
-  const NodeNorm<Real> norm(args.x + n * args.ldx, args.lmax, args.channels, args.eps, shared);
+  const NodeNorm<Real> norm(args.x + n * args.ldx, args.balance, args.lmax, args.channels, args.eps,
+                            shared);
   Real* y = args.y + n * norm.size;
   for (int k = threadIdx.x; k < norm.size; k += kNormThreads) {
     const int d = k / args.channels, c = k % args.channels;
@@ -72,7 +73,8 @@ __global__ void __launch_bounds__(kNormThreads)
     so3_norm_backward_kernel(kernels::So3NormBackwardArgs<Real> args) {
   __shared__ Real shared[kNormThreads / kWarp];
   const std::int64_t n = blockIdx.x;
-  const NodeNorm<Real> norm(args.x + n * args.ldx, args.lmax, args.channels, args.eps, shared);
+  const NodeNorm<Real> norm(args.x + n * args.ldx, args.balance, args.lmax, args.channels, args.eps,
+                            shared);
   const Real* grad_y = args.grad_y + n * norm.size;
   Real* grad_x = args.grad_x + n * args.ld_grad;
   const auto scaled = [&](int k) {
@@ -81,17 +83,16 @@ __global__ void __launch_bounds__(kNormThreads)
   };
   Real sum = 0;
   for (int k = threadIdx.x; k < norm.size; k += kNormThreads) sum += scaled(k) * norm.centered(k);
-  const Real pull = norm.inverse * norm.inverse * norm.inverse * block_sum(sum, shared) /
-                    ((args.lmax + 1) * args.channels);
+  const Real pull = norm.inverse * norm.inverse * norm.inverse * block_sum(sum, shared);
   sum = 0;
   for (int c = threadIdx.x; c < args.channels; c += kNormThreads) {
-    sum += norm.inverse * scaled(c) - pull * norm.centered(c);
+    sum += norm.inverse * scaled(c) - pull * args.balance[0] * norm.centered(c);
   }
   // The channel mean of row 0 does not change the result, so it is taken out of the gradient.
   const Real grad_mean = block_sum(sum, shared) / args.channels;
   for (int k = threadIdx.x; k < norm.size; k += kNormThreads) {
     const int l = degree_of_row(k / args.channels);
-    const Real grad = norm.inverse * scaled(k) - pull / (2 * l + 1) * norm.centered(k) -
+    const Real grad = norm.inverse * scaled(k) - pull * args.balance[l] * norm.centered(k) -
                       (l == 0 ? grad_mean : Real(0));
     grad_x[k] = args.accumulate ? grad_x[k] + grad : grad;
   }

@@ -9,10 +9,11 @@ template <class Real>
 void source_gate_partial(const kernels::SourceGatePartialArgs<Real>& args, kernels::Stream stream) {
   for_warps("source_gate_partial", args.node_count, stream, [=] __device__(int i, int lane) {
     const std::int64_t n = args.node_first + i;
-    Real sum = 0, zeros = 0;
+    double sum = 0;
+    Real zeros = 0;
     for (int p = args.src_begin[n] + lane; p < args.src_begin[n + 1]; p += kWarp) {
-      const EdgeLength<Real> edge(args.shape, args.vec, args.by_src[p]);
-      const Real w = math::bridging_switch(edge.length, args.shape.r_inner, args.shape.r_outer);
+      const EdgeLength edge(args.shape, args.vec, args.by_src[p]);
+      const double w = math::bridging_switch(edge.length, args.shape.r_inner, args.shape.r_outer);
       if (w > 0) {
         sum += math::log_of(w);
       } else {
@@ -22,7 +23,7 @@ void source_gate_partial(const kernels::SourceGatePartialArgs<Real>& args, kerne
     sum = warp_sum(sum);
     zeros = warp_sum(zeros);
     if (lane == 0) {
-      args.partial[2 * n] = sum;
+      args.partial[2 * n] = static_cast<Real>(sum);
       args.partial[2 * n + 1] = zeros;
     }
   });
