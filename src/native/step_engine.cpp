@@ -309,6 +309,11 @@ template <class Real>
 void StepEngine<Real>::reserve_nodes_and_edges() {
   const std::int64_t nodes = std::max(step_.n_nodes, 1), owned = std::max(step_.n_owned, 1);
   const std::int64_t edges = std::max(step_.n_edges, 1);
+  if (nodes > reserved_nodes_ || edges > reserved_edges_) {
+    refuse_what_does_not_fit();
+    reserved_nodes_ = std::max(reserved_nodes_, nodes);
+    reserved_edges_ = std::max(reserved_edges_, edges);
+  }
   std::int64_t widest = row(0), hidden = 1, hidden_row = 1, weights = 1;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const kernels::MessageShape& shape = blocks_[i]->message.shape();
@@ -349,6 +354,27 @@ void StepEngine<Real>::reserve_nodes_and_edges() {
   const std::size_t lanes = static_cast<std::size_t>(backend_.machine->lanes());
   while (lanes_.size() < lanes) lanes_.emplace_back(*backend_.machine);
   for (std::size_t i = 0; i < lanes; ++i) lanes_[i].reserve(lane_elements_);
+}
+
+/// Throws before anything is allocated if the plan needs more than there is.
+template <class Real>
+void StepEngine<Real>::refuse_what_does_not_fit() {
+  kept_.release();  // made again with what is left
+  const model::MemoryPlan plan = memory_plan();
+  const std::int64_t held = reserved_nodes_ > 0 ? plan.total(reserved_nodes_, reserved_edges_) : 0;
+  const std::int64_t there_is = backend_.machine->free_bytes() + held;
+  if (plan.total(step_.n_nodes, step_.n_edges) <= there_is) return;
+  const double per_atom =
+      static_cast<double>(plan.bytes_per_atom) +
+      static_cast<double>(plan.bytes_per_edge) * step_.n_edges / std::max(step_.n_nodes, 1);
+  const double most = std::max(0.0, static_cast<double>(there_is - plan.fixed_bytes) / per_atom);
+  throw InputError("not enough memory for " + std::to_string(step_.n_nodes) + " atoms with " +
+                   std::to_string(step_.n_edges) +
+                   " edges: " + std::to_string(plan.total(step_.n_nodes, step_.n_edges) >> 20) +
+                   " MiB are needed and " + std::to_string(there_is >> 20) +
+                   " MiB free; at this density about " +
+                   std::to_string(static_cast<std::int64_t>(most)) +
+                   " atoms fit; use more ranks, a smaller cohort or fewer threads");
 }
 
 template <class Real>
@@ -743,6 +769,11 @@ model::MemoryPlan StepEngine<Real>::memory_plan() const {
   node += 3 * hidden_row + 4 * hidden + weights;
   plan.bytes_per_atom = node * real + 13 * static_cast<std::int64_t>(sizeof(double));
   plan.bytes_per_edge = (3 + weights) * real;
+  if (!backend_.machine->host_memory()) {
+    // Copies of the caller's arrays: type and two offsets of a node; ends, order and vector of an edge.
+    plan.bytes_per_atom += 3 * static_cast<std::int64_t>(sizeof(int));
+    plan.bytes_per_edge += 3 * static_cast<std::int64_t>(sizeof(int) + sizeof(double));
+  }
   return plan;
 }
 

@@ -52,6 +52,7 @@ class StepEngine final : public model::Evaluator {
                           model::Request request, model::Evaluation& result);
   void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
   void reserve_nodes_and_edges();
+  void refuse_what_does_not_fit();
   void choose_kept_edges();
   void make_initial_state(model::HaloExchange& halo);
   void make_gate(model::HaloExchange& halo);
@@ -103,6 +104,7 @@ class StepEngine final : public model::Evaluator {
   StepEdges step_;
   Cohorts by_dst_, by_src_;
   std::int64_t kept_edges_ = 0;
+  std::int64_t reserved_nodes_ = 0, reserved_edges_ = 0;
 
   // Mirrors of the caller's arrays.
   Mirror<int> type_, src_, dst_, dst_begin_, by_src_order_, src_begin_, kept_row_;
