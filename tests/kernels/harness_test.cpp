@@ -39,26 +39,32 @@ struct Square {
 
 const Arrays<double> kInputs = {{1, -2, 0.5}};
 
-TEST(Harness, AcceptsWhatIsRight) { check(Square{}, kInputs, "right"); }
-
-TEST(Harness, NoticesAWrongValue) {
-  EXPECT_FATAL_FAILURE(check(Square{1e-10}, kInputs, "value"), "element 0");
-}
-
-TEST(Harness, NoticesAnElementNobodyWrote) {
-  EXPECT_FATAL_FAILURE(check(Square{0, 0, true}, kInputs, "poison"), "element 2");
-}
-
-TEST(Harness, NoticesAWrongGradient) {
+/// What `check` says about an operation: all its failures.
+std::string complaints(const Square& op) {
   ::testing::TestPartResultArray results;
   {
     ::testing::ScopedFakeTestPartResultReporter reporter(&results);
-    check(Square{0, 1e-8}, kInputs, "slope");
+    check(op, kInputs, "square");
   }
-  // One for every instruction set.
-  ASSERT_EQ(results.size(), static_cast<int>(cpu::instruction_sets().size()));
-  EXPECT_NE(std::string(results.GetTestPartResult(0).message()).find("gradient 0"),
-            std::string::npos);
+  std::string all;
+  for (int i = 0; i < results.size(); ++i) all += results.GetTestPartResult(i).message();
+  return all;
+}
+
+TEST(Harness, AcceptsWhatIsRight) { EXPECT_EQ(complaints({}), ""); }
+
+TEST(Harness, NoticesAWrongValue) {
+  EXPECT_NE(complaints({1e-10, 0, false}).find("element 0"), std::string::npos);
+}
+
+TEST(Harness, NoticesAnElementNobodyWrote) {
+  const std::string said = complaints({0, 0, true});
+  EXPECT_NE(said.find("element 2"), std::string::npos);
+  EXPECT_EQ(said.find("element 0"), std::string::npos);
+}
+
+TEST(Harness, NoticesAWrongGradient) {
+  EXPECT_NE(complaints({0, 1e-8, false}).find("gradient 0"), std::string::npos);
 }
 
 }  // namespace
