@@ -21,13 +21,14 @@ class InternalError : public std::logic_error {
 namespace base {
 
 [[noreturn]] inline void fail_expectation(const char* condition, const char* file, int line) {
-  throw InternalError(std::string("dpa4 internal error: expected ") + condition + " (" + file + ":" +
-                      std::to_string(line) + ")");
+  throw InternalError(std::string("dpa4 internal error: expected ") + condition + " (" + file +
+                      ":" + std::to_string(line) + ")");
 }
 
 }  // namespace base
 }  // namespace dpa4
 
 /// Throws InternalError unless `condition` holds; active in every build.
-#define DPA4_EXPECTS(condition) \
-  ((condition) ? static_cast<void>(0) : ::dpa4::base::fail_expectation(#condition, __FILE__, __LINE__))
+#define DPA4_EXPECTS(condition)       \
+  ((condition) ? static_cast<void>(0) \
+               : ::dpa4::base::fail_expectation(#condition, __FILE__, __LINE__))

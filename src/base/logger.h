@@ -5,7 +5,8 @@
 
 namespace dpa4 {
 
-/// Where the library's messages go. The caller decides (LAMMPS' log on rank 0, a terminal, nowhere).
+/// Where the library's messages go. The caller decides (LAMMPS' log on rank 0, a terminal,
+/// nowhere).
 class Logger {
  public:
   virtual ~Logger() = default;

@@ -21,20 +21,20 @@ struct EvaluatorOptions {
   Precision precision = Precision::kFloat32;
   Device device = Device::kCpu;
   int device_index = 0;
-  int cohort = 8192;                    // largest number of edges processed at a time, >= 1
-  std::optional<std::int64_t> memory;   // byte budget; unset: chosen from what is free
+  int cohort = 8192;                   // largest number of edges processed at a time, >= 1
+  std::optional<std::int64_t> memory;  // byte budget; unset: chosen from what is free
 };
 
 /// External conditions of a run; empty members take the model's defaults (or none).
 struct Conditions {
-  std::vector<double> fparam;                           // (numb_fparam)
-  std::optional<std::array<double, 2>> charge_spin;     // total charge, spin multiplicity
+  std::vector<double> fparam;                        // (numb_fparam)
+  std::optional<std::array<double, 2>> charge_spin;  // total charge, spin multiplicity
 };
 
 /// The atoms and edges of one rank at one step.
 struct Structure {
-  TensorView<const int, 1> type;        // (n_nodes)  index into the model's type_map, >= 0
-  TensorView<const double, 2> aparam;   // (n_owned, numb_aparam) or empty
+  TensorView<const int, 1> type;       // (n_nodes)  index into the model's type_map, >= 0
+  TensorView<const double, 2> aparam;  // (n_owned, numb_aparam) or empty
   graph::EdgeList edges;
 };
 
@@ -42,20 +42,21 @@ struct Request {
   bool atom_virial = false;
 };
 
-/// What a rank gets back, for its own atoms only (contributions to other ranks' atoms have been sent
-/// home through the HaloExchange). `energy` and `virial` are this rank's share: sum them over ranks.
+/// What a rank gets back, for its own atoms only (contributions to other ranks' atoms have been
+/// sent home through the HaloExchange). `energy` and `virial` are this rank's share: sum them over
+/// ranks.
 struct Evaluation {
-  double energy = 0;                   // [eV]
-  std::array<double, 9> virial{};      // [eV], row-major, -sum g (x) vec; compressive positive
-  std::vector<double> atom_energy;     // (n_owned)     [eV]
-  std::vector<double> force;           // (n_owned * 3) [eV/Angstrom]
-  std::vector<double> atom_virial;     // (n_owned * 9) [eV], only when requested; sums to `virial`
+  double energy = 0;                // [eV]
+  std::array<double, 9> virial{};   // [eV], row-major, -sum g (x) vec; compressive positive
+  std::vector<double> atom_energy;  // (n_owned)     [eV]
+  std::vector<double> force;        // (n_owned * 3) [eV/Angstrom]
+  std::vector<double> atom_virial;  // (n_owned * 9) [eV], only when requested; sums to `virial`
 };
 
 /// What a step needs, known before the first one.
 struct MemoryPlan {
-  std::int64_t fixed_bytes = 0;        // weights, tables and the buffers of one cohort
-  std::int64_t bytes_per_atom = 0;     // per node row (owned or copied)
+  std::int64_t fixed_bytes = 0;     // weights, tables and the buffers of one cohort
+  std::int64_t bytes_per_atom = 0;  // per node row (owned or copied)
   std::int64_t bytes_per_edge = 0;
   int cohort = 0;
 
@@ -70,8 +71,8 @@ class Evaluator {
   virtual ~Evaluator() = default;
 
   /// Energy, forces and virial of a structure. Collective over the ranks of `halo`.
-  virtual void evaluate(const Structure& structure, const Conditions& conditions, HaloExchange& halo,
-                        Request request, Evaluation& result) = 0;
+  virtual void evaluate(const Structure& structure, const Conditions& conditions,
+                        HaloExchange& halo, Request request, Evaluation& result) = 0;
 
   /// One line for the log: engine, precision, device.
   virtual std::string description() const = 0;

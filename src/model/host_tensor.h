@@ -31,9 +31,15 @@ class HostTensor {
   std::vector<Real> to() const {
     std::vector<Real> values(static_cast<std::size_t>(size()));
     switch (dtype_) {
-      case Dtype::kFloat32: copy(static_cast<const float*>(data()), values); break;
-      case Dtype::kFloat64: copy(static_cast<const double*>(data()), values); break;
-      case Dtype::kInt64: copy(static_cast<const std::int64_t*>(data()), values); break;
+      case Dtype::kFloat32:
+        copy(static_cast<const float*>(data()), values);
+        break;
+      case Dtype::kFloat64:
+        copy(static_cast<const double*>(data()), values);
+        break;
+      case Dtype::kInt64:
+        copy(static_cast<const std::int64_t*>(data()), values);
+        break;
     }
     return values;
   }

@@ -109,10 +109,10 @@ struct ModelConfig {
   GridKind ffn_grid = GridKind::kS2;  // kNone: gated or plain activation
   GridOp ffn_op;
   bool glu_activation = true;
-  int ffn_neurons = 0;      // resolved: hidden width of the blocks' FFN
-  int readout_neurons = 0;  // resolved: hidden width of the read-out FFN
-  bool lebedev_so2 = true;  // quadrature of all S2 grids of the SO(2) convolution
-  bool lebedev_ffn = true;  // quadrature of the S2 grid of the FFN
+  int ffn_neurons = 0;                      // resolved: hidden width of the blocks' FFN
+  int readout_neurons = 0;                  // resolved: hidden width of the read-out FFN
+  bool lebedev_so2 = true;                  // quadrature of all S2 grids of the SO(2) convolution
+  bool lebedev_ffn = true;                  // quadrature of the S2 grid of the FFN
   GridKind readout_grid = GridKind::kNone;  // kSO3 when so3_readout is glu or mlp
   GridOp readout_op;
   int readout_layers = 1;
