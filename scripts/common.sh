@@ -91,7 +91,8 @@ setup() {
   eval "$found"
 }
 
-# build_preset PRESET TARGET...: configures and builds into build/PRESET.
+# build_preset PRESET TARGET...: configures, with cmake_options, and builds into build/PRESET.
+cmake_options=()
 build_preset() {
   locked "$root/build/.$1.lock" build_preset_locked "$@"
 }
@@ -101,7 +102,7 @@ build_preset_locked() {
   cd "$root"
   step "Configuring (preset $preset)" "build/$preset-configure.log" no_progress \
     cmake --preset "$preset" "-DTORCH_DIR=$TORCH_DIR" "-DLAMMPS_SOURCE_DIR=$LAMMPS_SOURCE_DIR" \
-    "-DLAMMPS_LIBRARY_DIR=$LAMMPS_LIBRARY_DIR" || return 1
+    "-DLAMMPS_LIBRARY_DIR=$LAMMPS_LIBRARY_DIR" ${cmake_options[@]+"${cmake_options[@]}"} || return 1
   NINJA_STATUS='[%f/%t] ' step "Compiling (preset $preset)" "build/$preset-build.log" ninja_progress \
     cmake --build "build/$preset" --parallel "$DPA4_JOBS" --target "$@"
 }
