@@ -148,6 +148,9 @@ def check_script_options(docs):
                 continue
             if name not in cmake and name not in scripts:
                 docs.fail(page, f"{name}: no such option of CMake or of the scripts")
+    for name in re.findall(r"^ *option\((DPA4_[A-Z_]+)|^set\((\w+) [^)]*CACHE", cmake, re.MULTILINE):
+        if f"`{name[0] or name[1]}`" not in docs.pages["CONTRIBUTING.md"]:
+            docs.fail("CONTRIBUTING.md", f"{name[0] or name[1]}: an option of CMake that no page describes")
 
 
 def check_messages(docs):
