@@ -62,9 +62,8 @@ Archive open_archive(const ByteSource& source, const std::string& path) {
     throw InputError(path + ": its object tree (data.pkl) has " + std::to_string(member.size) +
                      " bytes; a model's is far below " + std::to_string(kLargestTree));
   }
-  std::vector<char> bytes(static_cast<std::size_t>(member.size));
-  zip.read_all(member, bytes.data());
-  return {std::move(zip), root, pickle::parse(std::move(bytes), path)};
+  std::unique_ptr<pickle::Document> tree = pickle::parse(zip.contents(member), path);
+  return {std::move(zip), root, std::move(tree)};
 }
 
 /// The dictionary of arrays and options: the entry "model", or the file itself.

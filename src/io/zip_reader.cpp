@@ -179,6 +179,9 @@ void ZipReader::read_entry(const std::vector<std::uint8_t>& directory, std::size
   if (member.header_offset > file_size || member.stored_size > file_size - member.header_offset) {
     fail("damaged or cut-off zip archive: member '" + member.name + "' lies outside the file");
   }
+  if (member.method == 0 && member.stored_size != member.size) {
+    fail("damaged zip archive: member '" + member.name + "' has two different sizes");
+  }
   if (!members_.emplace(member.name, member).second) {
     fail("damaged zip archive: it holds member '" + member.name + "' twice");
   }
@@ -190,9 +193,6 @@ std::uint64_t ZipReader::data_offset(const ZipMember& member) const {
     fail("member '" + member.name +
          "' is compressed, which torch.save never does; unpack the archive and save it with "
          "torch.save");
-  }
-  if (member.stored_size != member.size) {
-    fail("damaged zip archive: member '" + member.name + "' has two different sizes");
   }
   const std::string damaged = "damaged zip archive: bad header of member '" + member.name + "'";
   const std::uint64_t room = source_.size() - member.header_offset;
@@ -218,6 +218,13 @@ void ZipReader::read_all(const ZipMember& member, void* to) const {
   const auto n = static_cast<std::size_t>(member.size);
   source_.read(data_offset(member), to, n);
   if (member.crc != 0) compare_checksum(member, crc32(0, to, n));
+}
+
+std::vector<char> ZipReader::contents(const ZipMember& member) const {
+  data_offset(member);  // a size is believed only after this
+  std::vector<char> bytes(static_cast<std::size_t>(member.size));
+  read_all(member, bytes.data());
+  return bytes;
 }
 
 void ZipReader::verify(const ZipMember& member) const {

@@ -39,6 +39,9 @@ class ZipReader {
   /// Reads a whole member into `to` (member.size bytes) and compares its checksum.
   void read_all(const ZipMember& member, void* to) const;
 
+  /// The bytes of a whole member, checksum compared.
+  std::vector<char> contents(const ZipMember& member) const;
+
   /// Compares the checksum of a member without keeping its bytes.
   void verify(const ZipMember& member) const;
 

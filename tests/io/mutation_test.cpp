@@ -9,6 +9,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/error.h"
@@ -249,6 +250,23 @@ TEST_P(DamagedFiles, ObjectTree) {
 
 INSTANTIATE_TEST_SUITE_P(Samples, DamagedFiles, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Rich" : "Plain"; });
+
+TEST(DamagedDirectory, ASizeIsNotBelievedBeforeItIsChecked) {
+  // data.pkl announces 200 MB; once as stored, once as compressed.
+  Sample sample(false);
+  const std::vector<std::byte> whole = sample.writer.finish(sample.pickle);
+  const std::string name = "archive/data.pkl";
+  const auto* text = reinterpret_cast<const char*>(whole.data());
+  const std::size_t entry = std::string_view(text, whole.size()).rfind(name) - 46;
+  for (unsigned char method : {0, 8}) {
+    std::vector<std::byte> bytes = whole;
+    bytes[entry + 10] = std::byte{method};
+    const std::uint32_t size = 200'000'000;
+    std::memcpy(&bytes[entry + 24], &size, sizeof size);
+    survive(bytes, sample.pickle.size(), "announced size");
+    EXPECT_NE(testing::refusal_of(bytes).find(name), std::string::npos);
+  }
+}
 
 TEST(DamagedGoldenFile, AnyBytes) {
   for (const char* name : {"nano", "pt_expt/nano"}) {

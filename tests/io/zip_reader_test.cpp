@@ -23,9 +23,8 @@ std::string read(const std::vector<std::byte>& bytes, const std::string& name) {
   const ZipReader zip(*source, "model.pt");
   const ZipMember* member = zip.find(name);
   if (member == nullptr) return "(missing)";
-  std::string content(member->size, '\0');
-  zip.read_all(*member, content.data());
-  return content;
+  const std::vector<char> content = zip.contents(*member);
+  return {content.begin(), content.end()};
 }
 
 std::string error_of(const std::vector<std::byte>& bytes, const std::string& name = "a/one") {
