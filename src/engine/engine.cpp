@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "src/engine/engine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -25,6 +26,17 @@ std::string number(double value) {
   return text;
 }
 
+/// Takes CUDA where it can be used, if the user leaves the choice; processes share devices evenly.
+void choose_device(bool automatic, model::EvaluatorOptions& options) {
+  if (!automatic && options.device == model::Device::kCpu) return;
+  std::string reason;
+  const int devices = std::max(native::cuda_devices(), eager::load_cuda(reason));
+  if (automatic) options.device = devices > 0 ? model::Device::kCuda : model::Device::kCpu;
+  if (options.device != model::Device::kCuda || devices == 0) return;
+  options.device_index %= devices;
+  options.sharers = (options.sharers + devices - 1) / devices;
+}
+
 /// Why the native engine cannot run this model here, or nothing.
 std::optional<std::string> obstacle(const model::ModelConfig& config, model::Device device) {
   if (!native::serves(device)) return "this build has no native kernels for CUDA";
@@ -42,11 +54,7 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
   model.config = std::move(checkpoint.config);
   model.info = std::move(checkpoint.info);
   model.options = options.evaluator;
-  if (options.auto_device) {
-    std::string reason;
-    model.options.device =
-        eager::load_cuda(reason) > 0 ? model::Device::kCuda : model::Device::kCpu;
-  }
+  choose_device(options.auto_device, model.options);
   const std::optional<std::string> reason = obstacle(model.config, model.options.device);
   if (options.engine == Engine::kNative && reason) {
     throw InputError(path + ": engine native: " + *reason +

@@ -23,6 +23,7 @@ struct EvaluatorOptions {
   int device_index = 0;
   int cohort = 8192;                   // largest number of edges processed at a time, >= 1
   std::optional<std::int64_t> memory;  // byte budget; unset: chosen from what is free
+  int sharers = 1;                     // processes that share the memory of this device
 };
 
 /// External conditions of a run; empty members take the model's defaults (or none).

@@ -31,6 +31,14 @@ bool serves(model::Device device) {
 #endif
 }
 
+int cuda_devices() {
+#ifdef DPA4_HAVE_CUDA
+  return cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
 template Backend<float> open_backend<float>(const model::EvaluatorOptions&);
 template Backend<double> open_backend<double>(const model::EvaluatorOptions&);
 

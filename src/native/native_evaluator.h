@@ -14,6 +14,9 @@ namespace dpa4::native {
 /// Whether this build has kernels for the device.
 bool serves(model::Device device);
 
+/// CUDA devices the kernels of this build can use; 0 without kernels, driver or device.
+int cuda_devices();
+
 /// The first option of a model that this engine does not cover, as "name = value", or nothing.
 std::optional<std::string> unsupported_option(const model::ModelConfig& config);
 

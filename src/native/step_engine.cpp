@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "src/base/error.h"
 #include "src/math/activation.h"
@@ -14,6 +15,9 @@ namespace {
 
 /// Fraction of the free memory that kept pre-activations may take when the user gives no budget.
 constexpr double kDefaultBudget = 0.25;
+
+/// A cohort should hold the edges of a destination: one that is cut in two is looked at twice.
+constexpr int kUsualNeighbors = 128;
 
 }  // namespace
 
@@ -95,7 +99,9 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
 
   const kernels::Machine& machine = *backend_.machine;
   const std::int64_t real = sizeof(Real);
-  cohort_ = machine.preferred_count(lane_size(1, 0) * real, options.cohort);
+  cohort_ = std::min(
+      options.cohort,
+      std::max(machine.preferred_count(lane_size(1, 0) * real, options.cohort), kUsualNeighbors));
   chunk_ = machine.preferred_count(lane_size(0, 1) * real, 1 << 16);
   lane_elements_ = lane_size(cohort_, chunk_);
 }
@@ -172,14 +178,25 @@ void StepEngine<Real>::exchange(model::HaloExchange& halo, bool forward, void* r
   table.width = width;
   table.type = doubles || sizeof(Real) == 8 ? model::NodeRows::Type::kFloat64
                                             : model::NodeRows::Type::kFloat32;
-  table.space = backend_.machine->host_memory() ? model::NodeRows::Space::kHost
-                                                : model::NodeRows::Space::kDevice;
   table.stream = context_.stream();
+  kernels::Machine& machine = *backend_.machine;
+  const bool stage = !machine.host_memory() && !halo.takes_device_rows();
+  const std::size_t number = table.type == model::NodeRows::Type::kFloat64 ? 8 : 4;
+  const std::size_t bytes =
+      static_cast<std::size_t>(table.n_nodes) * static_cast<std::size_t>(width) * number;
+  std::vector<std::byte> host(stage ? bytes : 0);
+  if (stage) {
+    machine.download(host.data(), rows, bytes);
+    table.data = host.data();
+  } else if (!machine.host_memory()) {
+    table.space = model::NodeRows::Space::kDevice;
+  }
   if (forward) {
     halo.forward(table);
   } else {
     halo.reverse(table);
   }
+  if (stage) machine.upload(rows, host.data(), bytes);
 }
 
 /// Features of one type under a total charge and a spin multiplicity.
@@ -387,12 +404,14 @@ void StepEngine<Real>::choose_kept_edges() {
     }
   }
   if (per_edge == 0) return;
-  const model::MemoryPlan plan = memory_plan();
-  const std::int64_t room =
-      options_.memory ? *options_.memory - plan.total(step_.n_nodes, step_.n_edges)
-                      : static_cast<std::int64_t>(
-                            kDefaultBudget *
-                            static_cast<double>(backend_.machine->free_bytes() + kept_.bytes()));
+  std::int64_t room = kept_.bytes();
+  if (options_.memory) {
+    room = *options_.memory - memory_plan().total(step_.n_nodes, step_.n_edges);
+  } else if (room < per_edge * step_.n_edges) {
+    room = static_cast<std::int64_t>(
+        kDefaultBudget / std::max(1, options_.sharers) *
+        static_cast<double>(backend_.machine->free_bytes() + kept_.bytes()));
+  }
   const std::int64_t limit = std::clamp<std::int64_t>(room / per_edge, 0, step_.n_edges);
   for (const Cohort& cohort : by_src_.cohorts()) {
     if (cohort.first + cohort.count > limit) break;
@@ -676,11 +695,15 @@ void StepEngine<Real>::read_results(model::HaloExchange& halo, model::Request re
   kernels::Machine& machine = *backend_.machine;
   const std::size_t nodes = static_cast<std::size_t>(step_.n_nodes);
   const std::size_t owned = static_cast<std::size_t>(step_.n_owned);
-  host_virial_.resize(9 * nodes);
-  machine.download(host_virial_.data(), node_virial_.data(), 9 * nodes * sizeof(double));
+  const double* node_virial = node_virial_.data();
+  if (!machine.host_memory()) {
+    host_virial_.resize(9 * nodes);
+    machine.download(host_virial_.data(), node_virial, 9 * nodes * sizeof(double));
+    node_virial = host_virial_.data();
+  }
   result.virial.fill(0);
   for (std::size_t n = 0; n < nodes; ++n)
-    for (std::size_t k = 0; k < 9; ++k) result.virial[k] += host_virial_[9 * n + k];
+    for (std::size_t k = 0; k < 9; ++k) result.virial[k] += node_virial[9 * n + k];
   if (halo.active()) {
     exchange(halo, false, force_.data(), 3, true);
     if (request.atom_virial) exchange(halo, false, node_virial_.data(), 9, true);
@@ -770,7 +793,8 @@ model::MemoryPlan StepEngine<Real>::memory_plan() const {
   plan.bytes_per_atom = node * real + 13 * static_cast<std::int64_t>(sizeof(double));
   plan.bytes_per_edge = (3 + weights) * real;
   if (!backend_.machine->host_memory()) {
-    // Copies of the caller's arrays: type and two offsets of a node; ends, order and vector of an edge.
+    // Copies of the caller's arrays: type and two offsets of a node; ends, order and vector of an
+    // edge.
     plan.bytes_per_atom += 3 * static_cast<std::int64_t>(sizeof(int));
     plan.bytes_per_edge += 3 * static_cast<std::int64_t>(sizeof(int) + sizeof(double));
   }

@@ -122,7 +122,7 @@ class StepEngine final : public model::Evaluator {
   Memory<double> energy_, force_, node_virial_;
   Memory<Real> kept_;
   std::vector<Memory<Real>> lanes_;
-  std::vector<double> host_energy_, host_force_, host_virial_;
+  std::vector<double> host_virial_;
 };
 
 }  // namespace dpa4::native
