@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,8 +72,10 @@ std::string explain(int quantity, const Comparison& c) {
 /// The largest errors of all frames, and what was found.
 class Summary {
  public:
-  void add(const Comparisons& comparisons, const std::string& where, bool accepted) {
+  void add(const Comparisons& comparisons, const std::string& where, const std::string& engine,
+           bool accepted) {
     ++n_frames_;
+    ++by_engine_[engine];
     n_failed_ += accepted ? 0 : 1;
     for (int q = 0; q < kQuantities; ++q) {
       if (!comparisons[q].present()) continue;
@@ -84,7 +87,6 @@ class Summary {
     }
   }
   void add_unusable() { ++n_unusable_; }
-  void set_engine(const std::string& description) { engine_ = description; }
 
   void print(std::ostream& out) const {
     if (n_frames_ > 1) {
@@ -95,7 +97,7 @@ class Summary {
       }
     }
     out << n_frames_ << (n_frames_ == 1 ? " frame" : " frames") << " evaluated";
-    if (!engine_.empty()) out << " by " << engine_;
+    for (const auto& [engine, count] : by_engine_) out << ", " << count << " by " << engine;
     out << ": ";
     if (n_failed_ == 0 && n_unusable_ == 0) {
       out << "all within the acceptance\n";
@@ -114,7 +116,7 @@ class Summary {
   int n_frames_ = 0;
   int n_failed_ = 0;
   int n_unusable_ = 0;
-  std::string engine_;
+  std::map<std::string, int> by_engine_;  // an automatic choice may differ from model to model
   std::array<double, kQuantities> largest_{};
   std::array<std::string, kQuantities> where_;
 };
@@ -147,7 +149,6 @@ class Checker {
       run_ = std::make_unique<ModelRun>(path, options, log_);
       model_path_ = path;
       head_ = options.checkpoint.head;
-      summary_.set_engine(run_->model().evaluator->description());
     }
     const double rcut = run_->model().config.rcut;
     if (rcut != file.rcut) {
@@ -173,7 +174,7 @@ class Checker {
     out_ << format("%s  %-36s", accepted ? "pass" : "FAIL", where.c_str()) << line << "\n";
     if (!accepted) print_failure(comparisons, result.n_edges, frame.float64.n_edges);
     out_.flush();
-    summary_.add(comparisons, where, accepted);
+    summary_.add(comparisons, where, run_->model().evaluator->description(), accepted);
   }
 
   void print_failure(const Comparisons& comparisons, int n_edges,
