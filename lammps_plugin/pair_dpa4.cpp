@@ -10,12 +10,14 @@
 #include "atom.h"
 #include "atom_vec.h"
 #include "comm.h"
+#include "compute.h"
 #include "domain.h"
 #include "error.h"
 #include "exceptions.h"
 #include "force.h"
 #include "input.h"
 #include "memory.h"
+#include "modify.h"
 #include "molecule.h"
 #include "neigh_list.h"
 #include "neighbor.h"
@@ -44,14 +46,13 @@ class LammpsLogger final : public dpa4::Logger {
   LAMMPS* lmp_;
 };
 
-/// This rank's number among those of its machine: which of the machine's devices it takes.
-int rank_on_machine(MPI_Comm world) {
+/// Which of its machine's devices a rank takes, and how many ranks share the machine.
+void share_machine(MPI_Comm world, dpa4::model::EvaluatorOptions& options) {
   MPI_Comm machine;
   MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-  int rank = 0;
-  MPI_Comm_rank(machine, &rank);
+  MPI_Comm_rank(machine, &options.device_index);
+  MPI_Comm_size(machine, &options.sharers);
   MPI_Comm_free(&machine);
-  return rank;
 }
 
 /// Where `arg` stands in the command that LAMMPS is executing, so that it can underline it; the
@@ -62,6 +63,12 @@ int position_in_command(const Input& input, char** arg) {
     return Error::COMMAND;
   }
   return static_cast<int>(arg - input.arg);
+}
+
+/// What happened, without the stack trace that LibTorch appends to its messages.
+std::string first_line(const std::exception& failure) {
+  const std::string text = failure.what();
+  return text.substr(0, text.find('\n'));
 }
 
 std::vector<std::string> to_strings(int narg, char** arg) { return {arg, arg + narg}; }
@@ -137,7 +144,7 @@ void PairDPA4::coeff(int narg, char** arg) {
 /// Every rank reads the file, and all of them stop with the same message if one of them cannot.
 void PairDPA4::load_model(const std::string& path, char** file_argument) {
   dpa4::engine::EngineOptions options = settings_.engine;
-  options.evaluator.device_index = rank_on_machine(world);
+  share_machine(world, options.evaluator);
   const std::string found = utils::get_potential_file_path(path);
   LammpsLogger log(lmp);
   on_all_ranks(position_in_command(*input, file_argument), [&] {
@@ -179,9 +186,39 @@ void PairDPA4::set_type_tables() {
 void PairDPA4::init_style() {
   neighbor->add_request(this, NeighConst::REQ_FULL);
   rows_built_at_ = -1;
+  find_computes();
   energy_unit_ = std::strcmp(update->unit_style, "real") == 0
                      ? utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL)
                      : 1.0;
+}
+
+/// The computes of fparam_from_compute and aparam_from_compute, which must fit the model.
+void PairDPA4::find_computes() {
+  const auto find = [this](const std::string& id) -> Compute* {
+    if (id.empty()) return nullptr;
+    Compute* compute = modify->get_compute_by_id(id);
+    if (compute == nullptr) {
+      error->all(FLERR, Error::NOLASTLINE, "pair_style dpa4: there is no compute '{}'", id);
+    }
+    return compute;
+  };
+  fparam_compute_ = find(settings_.fparam_compute);
+  const int n_fparam = model_.config.numb_fparam;
+  if (fparam_compute_ != nullptr && !(n_fparam == 1 && fparam_compute_->scalar_flag != 0) &&
+      !(fparam_compute_->vector_flag != 0 && fparam_compute_->size_vector == n_fparam)) {
+    error->all(
+        FLERR, Error::NOLASTLINE,
+        "pair_style dpa4: compute '{}' does not give the model's {} fparam as a global vector",
+        settings_.fparam_compute, n_fparam);
+  }
+  aparam_compute_ = find(settings_.aparam_compute);
+  const int n_aparam = model_.config.numb_aparam;
+  if (aparam_compute_ != nullptr && (aparam_compute_->peratom_flag == 0 ||
+                                     std::max(aparam_compute_->size_peratom_cols, 1) != n_aparam)) {
+    error->all(FLERR, Error::NOLASTLINE,
+               "pair_style dpa4: compute '{}' does not give the model's {} aparam for each atom",
+               settings_.aparam_compute, n_aparam);
+  }
 }
 
 double PairDPA4::init_one(int i, int j) {
@@ -202,7 +239,7 @@ void PairDPA4::on_all_ranks(int position, const Work& work) {
   } catch (const LAMMPSException&) {
     throw;
   } catch (const std::exception& exception) {
-    failure = exception.what();
+    failure = first_line(exception);
     if (failure.empty()) failure = "unknown failure";
   }
   const int mine = failure.empty() ? comm->nprocs : comm->me;
@@ -229,6 +266,7 @@ void PairDPA4::compute(int eflag, int vflag) {
     } else {
       refresh_types();
     }
+    read_computes();
     const int n_atoms = atom->nlocal + atom->nghost;
     const TensorView<const double, 2> x(n_atoms > 0 ? atom->x[0] : nullptr, n_atoms, 3);
     dpa4::model::Structure structure;
@@ -243,7 +281,7 @@ void PairDPA4::compute(int eflag, int vflag) {
   } catch (const LAMMPSException&) {
     throw;
   } catch (const std::exception& failure) {
-    error->one(FLERR, "{}", failure.what());
+    error->one(FLERR, "{}", first_line(failure));
   }
   add_results();
 }
@@ -317,6 +355,31 @@ void PairDPA4::refresh_types() {
     changed = true;
   }
   if (changed && !model_.config.exclude_types.empty()) rebuild_edges();
+}
+
+/// The conditions of this step, from the computes that were asked for.
+void PairDPA4::read_computes() {
+  if (fparam_compute_ != nullptr) {
+    Compute& compute = *fparam_compute_;
+    if (compute.vector_flag == 0) {
+      if (compute.invoked_scalar != update->ntimestep) compute.compute_scalar();
+      conditions_.fparam = {compute.scalar};
+    } else {
+      if (compute.invoked_vector != update->ntimestep) compute.compute_vector();
+      conditions_.fparam.assign(compute.vector, compute.vector + compute.size_vector);
+    }
+  }
+  if (aparam_compute_ != nullptr) {
+    Compute& compute = *aparam_compute_;
+    if (compute.invoked_peratom != update->ntimestep) compute.compute_peratom();
+    const std::size_t n_aparam = aparam_.size();
+    for (int row = 0; row < n_owned_; ++row) {
+      const int i = atom_of_row_[row];
+      const double* values =
+          compute.size_peratom_cols == 0 ? &compute.vector_atom[i] : compute.array_atom[i];
+      std::copy_n(values, n_aparam, aparam_of_row_.begin() + n_aparam * row);
+    }
+  }
 }
 
 /// LAMMPS drops neighbors whose special_bonds weights are all zero from its lists, whatever a pair

@@ -47,6 +47,8 @@ class PairDPA4 : public Pair {
   void rebuild_rows();
   void rebuild_edges();
   void refresh_types();
+  void find_computes();
+  void read_computes();
   void check_special_neighbors();
   void find_dropped_neighbor() const;
   void add_results();
@@ -60,7 +62,9 @@ class PairDPA4 : public Pair {
   dpa4::model::Conditions conditions_;
   std::vector<double> aparam_;      // (numb_aparam), the same for every atom
   std::vector<int> model_type_of_;  // by LAMMPS type, from 1; -1: NULL
-  double energy_unit_ = 1;          // LAMMPS' units of energy in an eV
+  class Compute* fparam_compute_ = nullptr;
+  class Compute* aparam_compute_ = nullptr;
+  double energy_unit_ = 1;  // LAMMPS' units of energy in an eV
 
   dpa4::lammps::LammpsHalo halo_;
   std::optional<dpa4::graph::EdgeBuilder<dpa4::base::Threads>> edges_;

@@ -165,8 +165,16 @@ PairSettings parse_pair_settings(const std::vector<std::string>& arguments) {
       settings.spin = reader.number();
     } else if (keyword == "fparam") {
       settings.fparam = reader.numbers();
+      settings.fparam_compute.clear();
     } else if (keyword == "aparam") {
       settings.aparam = reader.numbers();
+      settings.aparam_compute.clear();
+    } else if (keyword == "fparam_from_compute") {
+      settings.fparam_compute = reader.word();
+      settings.fparam.clear();
+    } else if (keyword == "aparam_from_compute") {
+      settings.aparam_compute = reader.word();
+      settings.aparam.clear();
     } else {
       reader.fail_keyword();
     }
@@ -178,13 +186,18 @@ model::Conditions resolve_conditions(const PairSettings& settings,
                                      const model::ModelConfig& config) {
   model::Conditions conditions;
   const auto n_wanted = static_cast<std::size_t>(config.numb_fparam);
+  if (!settings.fparam_compute.empty() && n_wanted == 0) {
+    throw InputError("pair_style dpa4: the model takes no fparam");
+  }
   if (!settings.fparam.empty() && settings.fparam.size() != n_wanted) {
     throw InputError("pair_style dpa4: the model takes " + count_of(n_wanted, "fparam") + ", not " +
                      std::to_string(settings.fparam.size()));
   }
-  if (settings.fparam.empty() && n_wanted > 0 && !config.default_fparam) {
+  if (settings.fparam.empty() && settings.fparam_compute.empty() && n_wanted > 0 &&
+      !config.default_fparam) {
     throw InputError("pair_style dpa4: the model has no default for its " +
-                     count_of(n_wanted, "fparam") + ": add the keyword 'fparam'");
+                     count_of(n_wanted, "fparam") +
+                     ": add the keyword 'fparam' or 'fparam_from_compute'");
   }
   conditions.fparam = settings.fparam;
 
@@ -212,6 +225,10 @@ model::Conditions resolve_conditions(const PairSettings& settings,
 
 std::vector<double> resolve_aparam(const PairSettings& settings, const model::ModelConfig& config) {
   const auto n_wanted = static_cast<std::size_t>(config.numb_aparam);
+  if (!settings.aparam_compute.empty()) {
+    if (n_wanted == 0) throw InputError("pair_style dpa4: the model takes no aparam");
+    return std::vector<double>(n_wanted, 0.0);
+  }
   if (settings.aparam.size() != n_wanted) {
     throw InputError("pair_style dpa4: the model takes " + count_of(n_wanted, "aparam") +
                      " for each atom, not " + std::to_string(settings.aparam.size()));

@@ -27,6 +27,8 @@ struct PairSettings {
   engine::EngineOptions engine;
   std::vector<double> fparam;    // one set for the whole system
   std::vector<double> aparam;    // one set, the same for every atom
+  std::string fparam_compute;    // ID of a LAMMPS compute that gives fparam anew every step
+  std::string aparam_compute;    // ID of a LAMMPS compute that gives every atom its aparam
   std::optional<double> charge;  // total charge [e]
   std::optional<double> spin;    // spin multiplicity
 };
@@ -37,9 +39,10 @@ struct PairSettings {
 ///   cohort N    memory auto|min|BYTES (suffix K, M, G or T: powers of 1024)
 ///   head NAME   ema yes|no
 ///   charge Q    spin S    charge_spin Q S
-///   fparam V1 V2 ...    aparam V1 V2 ...
+///   fparam V1 V2 ...    aparam V1 V2 ...    fparam_from_compute ID    aparam_from_compute ID
 ///
-/// A keyword given twice counts as given last. Throws ArgumentError.
+/// A keyword given twice counts as given last, as do values and a compute for the same parameters.
+/// Throws ArgumentError.
 PairSettings parse_pair_settings(const std::vector<std::string>& arguments);
 
 /// What the settings mean to a model: defaults filled in, numbers of values checked. Throws
@@ -47,7 +50,8 @@ PairSettings parse_pair_settings(const std::vector<std::string>& arguments);
 model::Conditions resolve_conditions(const PairSettings& settings,
                                      const model::ModelConfig& config);
 
-/// The per-atom parameters of every atom, of which a model may want none. Throws InputError.
+/// The per-atom parameters of every atom, of which a model may want none; zeros where a compute
+/// will give them. Throws InputError.
 std::vector<double> resolve_aparam(const PairSettings& settings, const model::ModelConfig& config);
 
 /// For each LAMMPS atom type the index of its element in the model's type_map, or -1 for NULL.

@@ -62,6 +62,15 @@ TEST(PairSettings, TakeMemoryInBytesAndUnits) {
   EXPECT_EQ(parse("memory 1G memory auto").engine.evaluator.memory, std::nullopt);
 }
 
+TEST(PairSettings, TakeConditionsFromComputesOrValuesWhicheverComesLast) {
+  const PairSettings settings =
+      parse("fparam 1 2 fparam_from_compute f aparam_from_compute a aparam 3");
+  EXPECT_EQ(settings.fparam_compute, "f");
+  EXPECT_TRUE(settings.fparam.empty());
+  EXPECT_EQ(settings.aparam_compute, "");
+  EXPECT_EQ(settings.aparam, (std::vector<double>{3}));
+}
+
 TEST(PairSettings, NameTheArgumentThatIsWrong) {
   EXPECT_EQ(failure("precision float64 cohrt 3").second, 2);
   EXPECT_EQ(failure("precision half"),

@@ -469,6 +469,33 @@ TEST(Energy, IsThatOfTheConditionsGiven) {
   }
 }
 
+TEST(Energy, IsThatOfTheConditionsComputed) {
+  Lammps lammps;
+  lammps.commands(kLoad + crystal() + "compute own all property/atom type\n" +
+                  toy("toy.aparam", "aparam_from_compute own"));
+  lammps.watch(true);
+  lammps.commands("run 0");
+  Snapshot atoms = lammps.snapshot();
+  Expected expected = without_lammps(atoms, cell_of(lammps));
+  for (int n = 0; n < atoms.n_atoms(); ++n) {
+    expected.atom_energy[n] += atoms.type[n];
+    expected.energy += atoms.type[n];
+  }
+  expect_matches(atoms, expected, kMetal, kRounding);
+
+  Lammps other;
+  other.commands(kLoad + crystal() +
+                 "variable one atom 1.0\nvariable two atom 2.0\n"
+                 "compute both all reduce ave v_one v_two\n" +
+                 toy("toy.fparam", "fparam_from_compute both"));
+  other.watch(false);
+  other.commands("run 0");
+  atoms = other.snapshot();
+  EXPECT_NEAR(atoms.energy,
+              without_lammps(atoms, cell_of(other)).energy + (1.0 + 10 * 2.0) * atoms.n_atoms(),
+              1e-9);
+}
+
 TEST(Virial, IsTheDerivativeOfTheEnergyByStrain) {
   // Strain of +-1e-5 of 12.5 (x) and 10 Angstrom (y, z); the tilts move x by y / 10, x by z / 10, y
   // by z / 10. Truncation and rounding of the difference are 1e-6 of a virial of order 100 eV.
@@ -558,14 +585,20 @@ INSTANTIATE_TEST_SUITE_P(
                 "takes 1 aparam value for each atom, not 0"},
         Mistake{"SpinMissing", "pair_style dpa4/test charge 1\npair_coeff * * toy.charge Aa Bb Cc",
                 "add the keyword 'spin'"},
-        Mistake{"EvaluationFails", kStyle + "pair_coeff * * toy.throw Aa Bb Cc\nrun 0",
-                "the toy cannot {evaluate}"},
+        Mistake{"ComputeMissing",
+                "pair_style dpa4/test fparam_from_compute nowhere\n"
+                "pair_coeff * * toy.fparam Aa Bb Cc\nrun 0",
+                "there is no compute 'nowhere'"},
+        Mistake{"ComputeOfTheWrongSize",
+                "pair_style dpa4/test fparam_from_compute thermo_press\n"
+                "pair_coeff * * toy.fparam Aa Bb Cc\nrun 0",
+                "does not give the model's 2 fparam"},
         Mistake{"PairWrite",
                 kStyle + "pair_coeff * * toy Aa Bb Cc\npair_write 1 1 9 r 1 3 /tmp/x y",
                 "does not support pair_write"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Toy, PointToTheArgument) {
+TEST(Toy, PointsToTheWrongArgument) {
   Lammps lammps;
   lammps.commands(kLoad + crystal());
   const std::string message = error_of(lammps, "pair_style dpa4/test cohort 0");
@@ -579,7 +612,15 @@ TEST(Toy, PointToTheArgument) {
       << message;
 }
 
-TEST(Toy, RefuseOtherUnits) {
+TEST(Toy, StopsWithTheFirstLineOfAFailure) {
+  Lammps lammps(MPI_COMM_SELF);
+  lammps.commands(kLoad + crystal() + kStyle + "pair_coeff * * toy.throw Aa Bb Cc");
+  const std::string message = error_of(lammps, "run 0");
+  EXPECT_NE(message.find("the toy cannot {evaluate} ("), std::string::npos) << message;
+  EXPECT_EQ(message.find("stack"), std::string::npos) << message;
+}
+
+TEST(Toy, RefusesOtherUnits) {
   Lammps lammps;
   lammps.commands(kLoad + "units lj\nregion box block 0 9 0 9 0 9\ncreate_box 3 box");
   EXPECT_NE(error_of(lammps, kStyle).find("units metal or real"), std::string::npos);

@@ -68,8 +68,16 @@ void Lammps::commands(const std::string& lines) {
     lammps_command(handle_, line.c_str());
     if (lammps_has_error(handle_) != 0) {
       std::string message(4096, '\0');
-      lammps_get_last_error_message(handle_, message.data(), static_cast<int>(message.size()));
+      const int type =
+          lammps_get_last_error_message(handle_, message.data(), static_cast<int>(message.size()));
       message.resize(message.find('\0'));
+      int n_ranks = 1;
+      MPI_Comm_size(ranks_, &n_ranks);
+      constexpr int kOneRankFailed = 2;  // the others may wait for it for ever
+      if (type == kOneRankFailed && n_ranks > 1) {
+        std::fprintf(stderr, "%s\nin: %s\n", message.c_str(), line.c_str());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+      }
       throw LammpsError(message);
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "tests/support/lammps_reference.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -33,6 +34,11 @@ std::array<double, kSize> fixed(const nlohmann::json& json) {
   return result;
 }
 
+ReferenceResult read_result(const nlohmann::json& json) {
+  return {json.at("energy"), flattened(json.at("atom_energy")), flattened(json.at("force")),
+          fixed<9>(json.at("virial"))};
+}
+
 }  // namespace
 
 Reference read_reference(const std::string& name) {
@@ -47,11 +53,8 @@ Reference read_reference(const std::string& name) {
     reference.elements += " " + element.get<std::string>();
   }
   reference.timestep = json.at("timestep");
-  const nlohmann::json& start = json.at("step0").at("float64");
-  reference.energy = start.at("energy");
-  reference.atom_energy = flattened(start.at("atom_energy"));
-  reference.force = flattened(start.at("force"));
-  reference.virial = fixed<9>(start.at("virial"));
+  reference.float64 = read_result(json.at("step0").at("float64"));
+  reference.float32 = read_result(json.at("step0").at("float32"));
   for (const nlohmann::json& line : json.at("thermo_float64")) {
     reference.thermo.push_back(
         {line.at("pe"), line.at("ke"), line.at("etotal"), fixed<6>(line.at("press"))});

@@ -77,7 +77,7 @@ ToyEvaluator::ToyEvaluator(double rcut, model::Precision precision, int copies, 
 void ToyEvaluator::evaluate(const model::Structure& structure, const model::Conditions& conditions,
                             model::HaloExchange& halo, model::Request request,
                             model::Evaluation& result) {
-  if (halo.any(fails_)) throw std::runtime_error("the toy cannot {evaluate}");
+  if (halo.any(fails_)) throw std::runtime_error("the toy cannot {evaluate}\nstack frame 0");
   if (precision_ == model::Precision::kFloat32) {
     evaluate_as<float>(structure, conditions, halo, request, result);
   } else {
