@@ -97,8 +97,12 @@ class Summary {
       }
     }
     out << n_frames_ << (n_frames_ == 1 ? " frame" : " frames") << " evaluated";
-    for (const auto& [engine, count] : by_engine_) out << ", " << count << " by " << engine;
-    out << ": ";
+    const char* separator = " [";
+    for (const auto& [engine, count] : by_engine_) {
+      out << separator << count << " by " << engine;
+      separator = "; ";
+    }
+    out << (by_engine_.empty() ? ": " : "]: ");
     if (n_failed_ == 0 && n_unusable_ == 0) {
       out << "all within the acceptance\n";
     } else {
