@@ -54,6 +54,8 @@ So2Conv::So2Conv(const model::ModelConfig& config, const model::BlockShape& shap
   focus_dim_ = config.focus_dim;
   width_ = config.hidden_width();
   heads_ = config.n_heads;
+  // The S2 activation of the stack turns every gate of the convolution into silu.
+  activation_ = config.s2_activation_so2 ? model::Activation{} : config.activation;
   attn_focus_ = config.atten_f_mix ? 1 : focus_;
   attn_dim_ = width_ / attn_focus_;
   head_dim_ = heads_ > 0 ? attn_dim_ / heads_ : 0;
@@ -225,10 +227,9 @@ at::Tensor So2Conv::mixing_stack(at::Tensor u, const Features& f) const {
       h = at::cat({h.narrow(1, 0, 1) + bias.unsqueeze(1), h.narrow(1, 1, n_reduced_ - 1)}, 1);
     }
     if (!last) {
-      h = config_.s2_activation_so2
-              ? s2_activations_[static_cast<std::size_t>(i)].self(h)
-              : gated_activation(w_.scope("non_linearities", i), config_.activation, h,
-                                 at::Tensor(), degree_of_reduced_, lmax_);
+      h = config_.s2_activation_so2 ? s2_activations_[static_cast<std::size_t>(i)].self(h)
+                                    : gated_activation(w_.scope("non_linearities", i), activation_,
+                                                       h, at::Tensor(), degree_of_reduced_, lmax_);
     }
     if (config_.layer_scale) {
       h = h * w_("adam_so2_layer_scales." + std::to_string(i)).reshape({1, 1, focus_, focus_dim_});
@@ -284,7 +285,7 @@ at::Tensor So2Conv::cartesian_layers(
         w.scope("linears", i), h.reshape({n, n_rows_, focus_, focus_dim_}), degree_of_packed_);
     at::Tensor m = product(mixed.reshape({n, n_rows_, width_}));
     if (i + 1 < n_layers) {
-      m = gated_activation(w.scope("activations", i), config_.activation,
+      m = gated_activation(w.scope("activations", i), activation_,
                            m.reshape({n, n_rows_, focus_, focus_dim_}), at::Tensor(),
                            degree_of_packed_, lmax_)
               .reshape({n, n_rows_, width_});

@@ -52,6 +52,7 @@ class So2Conv {
   int focus_, focus_dim_, width_;  // F, Cf, Cw
   int attn_focus_, attn_dim_, heads_, head_dim_;
   bool cartesian_, local_frame_;
+  model::Activation activation_;
   at::Tensor packed_of_reduced_, degree_of_reduced_, degree_of_packed_;
   at::Tensor back_scale_;  // (D) inverse-rotation rescale
   struct LinearWeights {

@@ -266,9 +266,11 @@ void read_convolution(const Options& d, ModelConfig& c) {
   c.focus_dim = d.integer("focus_dim", 0, 0, kMaxWidth);
   if (c.focus_dim == 0) c.focus_dim = c.channels;
   c.n_heads = d.integer("n_atten_head", 1, 0, kMaxWidth);
-  c.atten_f_mix = d.boolean("atten_f_mix", false);
-  c.atten_v_proj = d.boolean("atten_v_proj", false);
-  c.atten_o_proj = d.boolean("atten_o_proj", false);
+  // Without heads there is no attention, and its options do nothing.
+  const bool attention = c.n_heads > 0;
+  c.atten_f_mix = d.boolean("atten_f_mix", false) && attention;
+  c.atten_v_proj = d.boolean("atten_v_proj", false) && attention;
+  c.atten_o_proj = d.boolean("atten_o_proj", false) && attention;
   const int attention_width = c.atten_f_mix ? c.hidden_width() : c.focus_dim;
   if (c.n_heads > 0 && attention_width % c.n_heads != 0) {
     d.refuse("n_atten_head",

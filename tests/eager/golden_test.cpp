@@ -32,7 +32,9 @@ std::vector<std::string> reference_files(const std::string& folder) {
 
 std::vector<std::string> golden_files() {
   std::vector<std::string> names = reference_files("golden");
-  for (const std::string& name : reference_files("golden/pt_expt")) names.push_back(name);
+  for (const char* folder : {"golden/pt_expt", "options"}) {
+    for (const std::string& name : reference_files(folder)) names.push_back(name);
+  }
   return names;
 }
 
@@ -60,7 +62,7 @@ TEST_P(EagerGolden, AgreesWithTheReference) {
   }
 }
 
-TEST(EagerGoldenFiles, AreAllThere) { EXPECT_GE(golden_files().size(), 48u); }
+TEST(EagerGoldenFiles, AreAllThere) { EXPECT_GE(golden_files().size(), 50u); }
 
 const auto kBothPrecisions = ::testing::Values(Precision::kFloat64, Precision::kFloat32);
 
