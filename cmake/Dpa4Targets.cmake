@@ -16,6 +16,13 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
+if(NOT DPA4_PRECISION MATCHES "^float(32|64)$")
+  message(FATAL_ERROR "DPA4_PRECISION is '${DPA4_PRECISION}': choose float32 or float64")
+endif()
+set(default_is_float64 false)
+if(DPA4_PRECISION STREQUAL "float64")
+  set(default_is_float64 true)
+endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in"
   "${PROJECT_BINARY_DIR}/generated/src/base/version.h" @ONLY)
 

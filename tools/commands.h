@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/logger.h"
+#include "src/base/version.h"
 #include "src/engine/engine.h"
 #include "tools/structure_io.h"
 
@@ -31,7 +32,7 @@ class UsageError : public InputError {
 struct RunOptions {
   std::string engine = "auto";
   std::string device = "auto";
-  std::string precision = "float32";
+  std::string precision = kDefaultIsFloat64 ? "float64" : "float32";
   std::string memory = "auto";
   int cohort = 8192;
   std::optional<std::string> head;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/tensor_view.h"
+#include "src/base/version.h"
 #include "src/graph/edge_list.h"
 #include "src/model/halo_exchange.h"
 
@@ -18,7 +19,7 @@ enum class Device { kCpu, kCuda };
 
 /// How an evaluator is built; what the keywords of `pair_style dpa4` and of the `dpa4` tool set.
 struct EvaluatorOptions {
-  Precision precision = Precision::kFloat32;
+  Precision precision = kDefaultIsFloat64 ? Precision::kFloat64 : Precision::kFloat32;
   Device device = Device::kCpu;
   int device_index = 0;
   int cohort = 8192;                   // largest number of edges processed at a time, >= 1
