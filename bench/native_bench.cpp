@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Time of a step of the native engine on the CPU: microseconds an edge, and where they go.
 //
-//   native_bench [--double] [--operations] [--memory BYTES] [--repeat N] REFERENCE.json ...
+//   native_bench [--double] [--operations] [--memory BYTES] [--cohort EDGES] [--repeat N]
+//                REFERENCE.json ...
 //
 // A reference file names a model and a structure (tests/data/reference).
 #include <omp.h>
@@ -10,6 +11,8 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,7 @@ struct Options {
   bool use_double = false;
   bool operations = false;
   int repeat = 7;
+  std::optional<int> cohort;  // edges; unset: as the processor likes it
   model::EvaluatorOptions evaluator;
   std::vector<std::string> files;
 };
@@ -45,6 +49,8 @@ Options parse(int argc, char** argv) {
       options.operations = true;
     } else if (word == "--memory") {
       options.evaluator.memory = std::stoll(value());
+    } else if (word == "--cohort") {
+      options.cohort = std::stoi(value());
     } else if (word == "--repeat") {
       options.repeat = std::stoi(value());
     } else {
@@ -53,6 +59,37 @@ Options parse(int argc, char** argv) {
   }
   return options;
 }
+
+/// The processor, with cohorts of a given size.
+class CohortMachine final : public kernels::Machine {
+ public:
+  explicit CohortMachine(std::optional<int> edges) : inner_(cpu::make_machine()), edges_(edges) {}
+
+  std::string name() const override { return inner_->name(); }
+  bool host_memory() const override { return true; }
+  std::int64_t free_bytes() const override { return inner_->free_bytes(); }
+  void* allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  void release(void* memory) override { inner_->release(memory); }
+  kernels::Stream stream() override { return nullptr; }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    inner_->upload(to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    inner_->download(to, from, bytes);
+  }
+  void zero(void* memory, std::size_t bytes) override { inner_->zero(memory, bytes); }
+  void synchronize() override {}
+  int lanes() const override { return inner_->lanes(); }
+  int preferred_count(std::int64_t bytes, int limit) const override {
+    constexpr int kEdgeLimit = 8192;  // the default of EvaluatorOptions: asked for edges
+    return edges_ && limit == kEdgeLimit ? *edges_ : inner_->preferred_count(bytes, limit);
+  }
+  void for_each(int n, Task task, void* context) override { inner_->for_each(n, task, context); }
+
+ private:
+  std::unique_ptr<kernels::Machine> inner_;
+  std::optional<int> edges_;
+};
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -84,7 +121,7 @@ void run(const std::string& path, const Options& options, TimedTable<Real>& time
 
   const kernels::KernelTable<Real>& table = options.operations ? timed.table() : cpu::table<Real>();
   native::StepEngine<Real> engine(checkpoint.config, checkpoint.weights, options.evaluator,
-                                  {cpu::make_machine(), &table});
+                                  {std::make_unique<CohortMachine>(options.cohort), &table});
   model::NoHalo halo;
   model::Evaluation result;
   std::vector<double> times, processor_times;

@@ -49,9 +49,10 @@ struct Simd {
 
   Simd() = default;
   DPA4_CPU_INLINE Simd(Native native) : v(native) {}
-  DPA4_CPU_INLINE explicit Simd(double x) : v(Native{} + static_cast<Real>(x)) {}
-  DPA4_CPU_INLINE explicit Simd(float x) : v(Native{} + static_cast<Real>(x)) {}
-  DPA4_CPU_INLINE explicit Simd(int x) : v(Native{} + static_cast<Real>(x)) {}
+  // x - 0 is x, signed zeros included, so these compile to a broadcast.
+  DPA4_CPU_INLINE explicit Simd(double x) : v(static_cast<Real>(x) - Native{}) {}
+  DPA4_CPU_INLINE explicit Simd(float x) : v(static_cast<Real>(x) - Native{}) {}
+  DPA4_CPU_INLINE explicit Simd(int x) : v(static_cast<Real>(x) - Native{}) {}
 
   static DPA4_CPU_INLINE Simd load(const Real* from) {
     Simd result;
