@@ -172,10 +172,10 @@ void Golden::expect_values(const std::string& engine) {
     std::string elements;
     for (const auto& element : golden.at("type_map")) elements += " " + element.get<std::string>();
     Lammps lammps;
-    lammps.commands(
-        "plugin load " DPA4PLUGIN_PATH "\n" + frame_commands(frame, axes) + aparam_commands(frame) +
-        "neighbor 0.5 bin\npair_style dpa4 device cpu precision float64" + conditions_of(frame) +
-        "\npair_coeff * * " + kGolden + GetParam() + ".pt" + elements + "\n");
+    lammps.commands("plugin load " DPA4PLUGIN_PATH "\n" + frame_commands(frame, axes) +
+                    aparam_commands(frame) + "neighbor 0.5 bin\npair_style dpa4 engine " + engine +
+                    " device cpu precision float64" + conditions_of(frame) + "\npair_coeff * * " +
+                    kGolden + GetParam() + ".pt" + elements + "\n");
     lammps.watch(true);
     lammps.commands("run 0");
     const Snapshot atoms = lammps.snapshot();
