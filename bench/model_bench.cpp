@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Time and device memory of a step (energy, forces, virial) of the native engine on a CUDA device:
-// released architectures with random weights on slightly disordered diamond carbon, cutoff 6 Angstrom,
-// edges built before. Median of ten steps after three.
+// released architectures with random weights on slightly disordered diamond carbon, cutoff 6
+// Angstrom, edges built before. Median of ten steps after three.
 //
-//   model_bench [--double] [--plain] [--operations] [--cohort N] [--memory BYTES] [PRESET:ATOMS ...]
+//   model_bench [--double] [--plain] [--operations] [--cohort N] [--memory BYTES] [PRESET:ATOMS
+//   ...]
 //
-// --plain: float32 products by fused multiply-adds. --operations: where the time goes, each operation
-// waited for. Without PRESET:ATOMS the table of doc/performance.md.
+// --plain: float32 products by fused multiply-adds. --operations: where the time goes, each
+// operation waited for. Without PRESET:ATOMS the table of doc/performance.md.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -163,12 +164,13 @@ void run_all(const Options& options) {
 }
 
 void run(const Options& options) {
-  std::printf("%s, %s, cohorts of up to %d edges, memory %s\n", cuda::make_machine(0)->name().c_str(),
-              options.use_double ? "float64"
-              : options.arithmetic == cuda::Arithmetic::kPlain ? "float32 plain"
-                                                               : "float32 split",
-              options.evaluator.cohort,
-              options.evaluator.memory ? std::to_string(*options.evaluator.memory).c_str() : "auto");
+  std::printf(
+      "%s, %s, cohorts of up to %d edges, memory %s\n", cuda::make_machine(0)->name().c_str(),
+      options.use_double                               ? "float64"
+      : options.arithmetic == cuda::Arithmetic::kPlain ? "float32 plain"
+                                                       : "float32 split",
+      options.evaluator.cohort,
+      options.evaluator.memory ? std::to_string(*options.evaluator.memory).c_str() : "auto");
   std::printf("%-6s %8s %10s %10s %10s %8s   %s\n", "preset", "atoms", "edges", "median ms",
               "best ms", "GB", "energy eV");
   if (options.use_double) {

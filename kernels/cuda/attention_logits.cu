@@ -18,12 +18,11 @@ void attention_logits(const kernels::AttentionLogitsArgs<Real>& args, kernels::S
     const Real envelope = args.envelope[i];
     const Real gate = args.gate != nullptr ? args.gate[src] : Real(1);
     const bool silent = !(envelope > 0) || !(gate > 0);
-    const Real offset = silent ? -static_cast<Real>(INFINITY)
-                               : 2 * math::log_of(envelope) +
-                                     (args.gate != nullptr ? math::log_of(gate) : Real(0));
+    const Real offset =
+        silent ? -static_cast<Real>(INFINITY)
+               : 2 * math::log_of(envelope) + (args.gate != nullptr ? math::log_of(gate) : Real(0));
     for (int h = 0; h < weights; ++h) {
-      const Real product =
-          warp_dot(query + h * head_width, key + h * head_width, head_width, lane);
+      const Real product = warp_dot(query + h * head_width, key + h * head_width, head_width, lane);
       if (lane == 0) {
         args.logit[static_cast<std::int64_t>(edge) * weights + h] =
             silent ? offset

@@ -21,8 +21,8 @@ class DeviceError : public std::runtime_error {
 }  // namespace dpa4::cuda
 
 /// Throws DeviceError unless the call of the CUDA runtime succeeds.
-#define DPA4_CUDA_TRY(call)                                                   \
-  do {                                                                        \
-    const cudaError_t dpa4_error = (call);                                    \
+#define DPA4_CUDA_TRY(call)                                                      \
+  do {                                                                           \
+    const cudaError_t dpa4_error = (call);                                       \
     if (dpa4_error != cudaSuccess) ::dpa4::cuda::fail_device(#call, dpa4_error); \
   } while (false)

@@ -17,7 +17,8 @@ std::string unavailable_reason();
 /// How float32 matrices are multiplied.
 enum class Arithmetic {
   kPlain,  // fused multiply-adds of float32
-  kSplit,  // tensor cores, each number as a pair of float16: the accuracy of float32, split_gemm.cuh
+  kSplit,  // tensor cores, each number as a pair of float16: the accuracy of float32,
+           // split_gemm.cuh
 };
 
 /// The operations. float64 has one arithmetic.

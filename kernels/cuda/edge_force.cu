@@ -43,9 +43,8 @@ __device__ void node_force(const kernels::EdgeForceArgs<Real>& args, std::int64_
 
 template <class Real>
 void edge_force(const kernels::EdgeForceArgs<Real>& args, kernels::Stream stream) {
-  for_warps("edge_force", args.node_count, stream, [=] __device__(int i, int lane) {
-    node_force(args, args.node_first + i, lane);
-  });
+  for_warps("edge_force", args.node_count, stream,
+            [=] __device__(int i, int lane) { node_force(args, args.node_first + i, lane); });
 }
 
 DPA4_CUDA_INSTANTIATE(edge_force, EdgeForceArgs);

@@ -23,26 +23,25 @@ __device__ inline double radial_function_dr(const kernels::RadialShape& shape, d
 template <class Real>
 void edge_geometry(const kernels::EdgeGeometryArgs<Real>& args, kernels::Stream stream) {
   DPA4_EXPECTS(args.shape.n_radial >= 1);
-  for_rows("edge_geometry", args.edges.count, args.shape.n_radial, stream,
-           [=] __device__(int i, int n) {
-             const kernels::RadialShape& shape = args.shape;
-             const EdgeLength edge(shape, args.vec, edge_at(args.edges, i));
-             const double cutoff =
-                 shape.basis_exponent > 0
-                     ? math::envelope(edge.length, shape.rcut, shape.basis_exponent)
-                     : 1.0;
-             args.basis[static_cast<std::int64_t>(i) * shape.n_radial + n] = static_cast<Real>(
-                 radial_function(shape, edge.length, args.frequencies[n]) * cutoff);
-             if (n > 0) return;
-             const double inverse = 1 / edge.norm;
-             args.length[i] = static_cast<Real>(edge.length);
-             args.envelope[i] = static_cast<Real>(
-                 math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
-             Real* unit = args.unit + 3 * static_cast<std::int64_t>(i);
-             unit[0] = static_cast<Real>(edge.x * inverse);
-             unit[1] = static_cast<Real>(edge.y * inverse);
-             unit[2] = static_cast<Real>(edge.z * inverse);
-           });
+  for_rows(
+      "edge_geometry", args.edges.count, args.shape.n_radial, stream, [=] __device__(int i, int n) {
+        const kernels::RadialShape& shape = args.shape;
+        const EdgeLength edge(shape, args.vec, edge_at(args.edges, i));
+        const double cutoff = shape.basis_exponent > 0
+                                  ? math::envelope(edge.length, shape.rcut, shape.basis_exponent)
+                                  : 1.0;
+        args.basis[static_cast<std::int64_t>(i) * shape.n_radial + n] =
+            static_cast<Real>(radial_function(shape, edge.length, args.frequencies[n]) * cutoff);
+        if (n > 0) return;
+        const double inverse = 1 / edge.norm;
+        args.length[i] = static_cast<Real>(edge.length);
+        args.envelope[i] = static_cast<Real>(
+            math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
+        Real* unit = args.unit + 3 * static_cast<std::int64_t>(i);
+        unit[0] = static_cast<Real>(edge.x * inverse);
+        unit[1] = static_cast<Real>(edge.y * inverse);
+        unit[2] = static_cast<Real>(edge.z * inverse);
+      });
 }
 
 /// dE/dlength of an edge without the clamp.
@@ -91,8 +90,8 @@ __device__ void edge_gradient(const kernels::EdgeGeometryBackwardArgs<Real>& arg
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const int b = (a + 1) % 3, c = (a + 2) % 3;
-    grad_vec[a] += static_cast<Real>(
-        radial * u[a] + (g[a] - along * u[a] + (u[b] * t[c] - u[c] * t[b])) * inverse);
+    grad_vec[a] += static_cast<Real>(radial * u[a] +
+                                     (g[a] - along * u[a] + (u[b] * t[c] - u[c] * t[b])) * inverse);
   }
 }
 

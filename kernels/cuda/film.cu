@@ -18,20 +18,19 @@ void film_gram(const kernels::FilmGramArgs<Real>& args, kernels::Stream stream) 
 
 template <class Real>
 void film_gram_backward(const kernels::FilmGramBackwardArgs<Real>& args, kernels::Stream stream) {
-  for_rows("film_gram_backward", args.n_nodes, 4 * args.width, stream,
-           [=] __device__(int n, int k) {
-             const std::int64_t at = static_cast<std::int64_t>(n) * 4 * args.width;
-             const Real* row = args.sum + at + k / args.width * args.width;
-             const Real* grad =
-                 args.grad_gram + static_cast<std::int64_t>(n) * args.width * args.axes;
-             const int j = k % args.width;
-             Real total = 0;
-             for (int a = 0; a < args.axes; ++a) total += grad[j * args.axes + a] * row[a];
-             if (j < args.axes) {
-               for (int i = 0; i < args.width; ++i) total += grad[i * args.axes + j] * row[i];
-             }
-             args.grad_sum[at + k] = total;
-           });
+  for_rows(
+      "film_gram_backward", args.n_nodes, 4 * args.width, stream, [=] __device__(int n, int k) {
+        const std::int64_t at = static_cast<std::int64_t>(n) * 4 * args.width;
+        const Real* row = args.sum + at + k / args.width * args.width;
+        const Real* grad = args.grad_gram + static_cast<std::int64_t>(n) * args.width * args.axes;
+        const int j = k % args.width;
+        Real total = 0;
+        for (int a = 0; a < args.axes; ++a) total += grad[j * args.axes + a] * row[a];
+        if (j < args.axes) {
+          for (int i = 0; i < args.width; ++i) total += grad[i * args.axes + j] * row[i];
+        }
+        args.grad_sum[at + k] = total;
+      });
 }
 
 /// Factor of a half of the logits of a node, see FilmApplyArgs.
@@ -60,8 +59,8 @@ void film_apply(const kernels::FilmApplyArgs<Real>& args, kernels::Stream stream
   });
 }
 
-/// Gradient of one half of a node's logits; upstream(c) = dE/d tanh(normalised logit). `grad` may be
-/// `logit`: a lane writes an element after its last use.
+/// Gradient of one half of a node's logits; upstream(c) = dE/d tanh(normalised logit). `grad` may
+/// be `logit`: a lane writes an element after its last use.
 template <class Real, class Upstream>
 __device__ void film_half_backward(const Real* logit, const Real* norm, double eps, int channels,
                                    int lane, Real* grad, const Upstream& upstream) {
@@ -89,10 +88,9 @@ __device__ void film_node_backward(const kernels::FilmApplyBackwardArgs<Real>& a
   const std::int64_t at = static_cast<std::int64_t>(n) * 2 * channels;
   const Real* table = args.type_table + static_cast<std::int64_t>(args.type[n]) * channels;
   const Real* grad_x = args.grad_x + n * args.ldx;
-  film_half_backward(args.film + at, args.scale_norm, args.eps, channels, lane, args.grad_film + at,
-                     [&](int c) {
-                       return grad_x[c] * table[c] * static_cast<Real>(args.scale_strength);
-                     });
+  film_half_backward(
+      args.film + at, args.scale_norm, args.eps, channels, lane, args.grad_film + at,
+      [&](int c) { return grad_x[c] * table[c] * static_cast<Real>(args.scale_strength); });
   film_half_backward(args.film + at + channels, args.shift_norm, args.eps, channels, lane,
                      args.grad_film + at + channels,
                      [&](int c) { return grad_x[c] * static_cast<Real>(args.shift_strength); });

@@ -12,8 +12,8 @@ void grid_gate(const kernels::GridGateArgs<Real>& args, kernels::Stream stream) 
     const int c = k % width;
     const std::int64_t at = static_cast<std::int64_t>(n) * size + k;
     const Real* scalars = args.scalars + static_cast<std::int64_t>(n) * 2 * width;
-    const Real value = args.coefficient[at] *
-                       math::sigmoid(args.logit[static_cast<std::int64_t>(n) * width + c]);
+    const Real value =
+        args.coefficient[at] * math::sigmoid(args.logit[static_cast<std::int64_t>(n) * width + c]);
     args.y[at] = k < width ? value + math::silu(scalars[c]) * scalars[width + c] : value;
   });
 }

@@ -50,20 +50,19 @@ void multiply_fields(const kernels::GridProductArgs<Real>& args, const GridField
                      kernels::Stream stream) {
   const int branches = args.shape.n_branches, width = args.shape.width;
   const int points = args.shape.n_points;
-  for_rows("grid_product_multiply", args.count, points * width, stream,
-           [=] __device__(int n, int k) {
-             const int g = k / width, c = k % width;
-             const std::int64_t at =
-                 (static_cast<std::int64_t>(n) * points + g) * branches * width + c;
-             Real sum = 0;
-             for (int b = 0; b < branches; ++b) {
-               const Real value = fields.left[at + b * width] * fields.right[at + b * width];
-               sum += args.router != nullptr
-                          ? args.router[static_cast<std::int64_t>(n) * branches + b] * value
-                          : value;
-             }
-             fields.product[static_cast<std::int64_t>(n) * points * width + k] = sum;
-           });
+  for_rows(
+      "grid_product_multiply", args.count, points * width, stream, [=] __device__(int n, int k) {
+        const int g = k / width, c = k % width;
+        const std::int64_t at = (static_cast<std::int64_t>(n) * points + g) * branches * width + c;
+        Real sum = 0;
+        for (int b = 0; b < branches; ++b) {
+          const Real value = fields.left[at + b * width] * fields.right[at + b * width];
+          sum += args.router != nullptr
+                     ? args.router[static_cast<std::int64_t>(n) * branches + b] * value
+                     : value;
+        }
+        fields.product[static_cast<std::int64_t>(n) * points * width + k] = sum;
+      });
 }
 
 template <class Real>
@@ -92,8 +91,7 @@ void differentiate_fields(const kernels::GridProductBackwardArgs<Real>& args,
              const int wide = branches * width;
              const int g = k / wide, b = k % wide / width, c = k % width;
              const std::int64_t at = static_cast<std::int64_t>(n) * points * wide + k;
-             Real grad =
-                 fields.product[(static_cast<std::int64_t>(n) * points + g) * width + c];
+             Real grad = fields.product[(static_cast<std::int64_t>(n) * points + g) * width + c];
              if (args.router != nullptr) {
                grad *= args.router[static_cast<std::int64_t>(n) * branches + b];
              }
@@ -193,8 +191,8 @@ void grid_mean_backward(const kernels::GridMeanBackwardArgs<Real>& args, kernels
   const int size = args.n_coefficients, width = args.width;
   for_rows("grid_mean_backward", args.count, size * width, stream, [=] __device__(int n, int k) {
     const std::int64_t at = static_cast<std::int64_t>(n) * size * width + k;
-    const Real grad = args.weight[k / width] *
-                      args.grad_out[static_cast<std::int64_t>(n) * width + k % width];
+    const Real grad =
+        args.weight[k / width] * args.grad_out[static_cast<std::int64_t>(n) * width + k % width];
     args.grad_left[at] = grad * args.right[at];
     args.grad_right[at] = grad * args.left[at];
   });

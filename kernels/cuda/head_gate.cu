@@ -64,9 +64,8 @@ void head_gate_backward(const kernels::HeadGateBackwardArgs<Real>& args, kernels
   const int hidden = args.shape.hidden(), weights = args.shape.weights();
   const int rows = args.shape.full_rows();
   if (args.shape.n_heads == 0) {
-    for_warps("head_gate_backward", args.n_nodes, stream, [=] __device__(int n, int lane) {
-      degree_backward(args, rows * hidden, n, lane);
-    });
+    for_warps("head_gate_backward", args.n_nodes, stream,
+              [=] __device__(int n, int lane) { degree_backward(args, rows * hidden, n, lane); });
     return;
   }
   for_warps("head_gate_backward", static_cast<std::int64_t>(args.n_nodes) * weights, stream,

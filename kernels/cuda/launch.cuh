@@ -41,7 +41,8 @@ void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
-// ---- one thread an item, a matrix element, one warp an item --------------------------------------
+// ---- one thread an item, a matrix element, one warp an item
+// --------------------------------------
 
 template <class F>
 __global__ void __launch_bounds__(kBlock) items_kernel(std::int64_t n, F f) {
@@ -85,7 +86,8 @@ void for_warps(const char* name, std::int64_t n, kernels::Stream stream, const F
   launch(name, warps_kernel<F>, divide_up(n, kBlock / kWarp), kBlock, 0, stream, n, f);
 }
 
-// ---- sums over lanes ------------------------------------------------------------------------------
+// ---- sums over lanes
+// ------------------------------------------------------------------------------
 
 /// Sum over the lanes of a warp, the same bits in every lane.
 template <class T>
@@ -119,8 +121,9 @@ __device__ __forceinline__ void fold_over_lanes(T (&v)[kCount]) {
   }
 }
 
-/// Sums kCount values (a power of two, 32 at most) over the lanes of a warp at once: the lane j returns
-/// the sum of the lanes' v[j / (32 / kCount)]. Far fewer exchanges than kCount warp_sum. Destroys v.
+/// Sums kCount values (a power of two, 32 at most) over the lanes of a warp at once: the lane j
+/// returns the sum of the lanes' v[j / (32 / kCount)]. Far fewer exchanges than kCount warp_sum.
+/// Destroys v.
 template <int kCount, class T>
 __device__ __forceinline__ T warp_sum_each(T (&v)[kCount]) {
   constexpr int kLanesEach = kWarp / kCount;
@@ -133,7 +136,8 @@ __device__ __forceinline__ T warp_sum_each(T (&v)[kCount]) {
   return sum;
 }
 
-// ---- edges ----------------------------------------------------------------------------------------
+// ---- edges
+// ----------------------------------------------------------------------------------------
 
 /// Number of the edge at position `first + i` of an order.
 __device__ inline int edge_at(const kernels::EdgeSlice& edges, int i) {
@@ -153,8 +157,8 @@ struct Segment {
 /// Most channels of an edge or a node: three focus streams of 128.
 inline constexpr int kMostChannels = 384;
 
-/// Threads that share an edge or a node with `width` channels, one channel a thread, and how many such
-/// groups a block has. A block has kBlock threads, or more where one group has more.
+/// Threads that share an edge or a node with `width` channels, one channel a thread, and how many
+/// such groups a block has. A block has kBlock threads, or more where one group has more.
 struct ChannelGroups {
   int threads, groups;
 
@@ -163,16 +167,16 @@ struct ChannelGroups {
     DPA4_EXPECTS(width >= 1 && width <= kMostChannels);
   }
   bool fits_block() const { return threads * groups <= kBlock; }
-  dim3 block() const {
-    return dim3(static_cast<unsigned>(threads), static_cast<unsigned>(groups));
-  }
+  dim3 block() const { return dim3(static_cast<unsigned>(threads), static_cast<unsigned>(groups)); }
 };
 
 /// Sums over the edges of each node of the call, one block a node: its groups of threads take turns
 /// with the edges, each thread keeps kCount sums for its channel, and the groups' sums are added in
-/// their order. body(node, i, c, sums) adds edge i of the call; finish(node, c, sums) takes the result.
+/// their order. body(node, i, c, sums) adds edge i of the call; finish(node, c, sums) takes the
+/// result.
 template <int kCount, class T, class Body, class Finish>
-__global__ void __launch_bounds__(kMostChannels, 1) node_sum_kernel(kernels::EdgeSlice edges, int width, Body body, Finish finish) {
+__global__ void __launch_bounds__(kMostChannels, 1)
+    node_sum_kernel(kernels::EdgeSlice edges, int width, Body body, Finish finish) {
   extern __shared__ __align__(16) unsigned char node_sum_shared[];
   T* shared = reinterpret_cast<T*>(node_sum_shared);
   const int node = edges.node_first + static_cast<int>(blockIdx.x);
@@ -216,18 +220,24 @@ template <class Body>
 void with_degree(int lmax, Body&& body) {
   DPA4_EXPECTS(lmax >= 1 && lmax <= 6);
   switch (lmax) {
-    case 1: return body(std::integral_constant<int, 1>{});
-    case 2: return body(std::integral_constant<int, 2>{});
-    case 3: return body(std::integral_constant<int, 3>{});
-    case 4: return body(std::integral_constant<int, 4>{});
-    case 5: return body(std::integral_constant<int, 5>{});
-    default: return body(std::integral_constant<int, 6>{});
+    case 1:
+      return body(std::integral_constant<int, 1>{});
+    case 2:
+      return body(std::integral_constant<int, 2>{});
+    case 3:
+      return body(std::integral_constant<int, 3>{});
+    case 4:
+      return body(std::integral_constant<int, 4>{});
+    case 5:
+      return body(std::integral_constant<int, 5>{});
+    default:
+      return body(std::integral_constant<int, 6>{});
   }
 }
 
 }  // namespace dpa4::cuda
 
 /// Makes the two precisions of an operation.
-#define DPA4_CUDA_INSTANTIATE(operation, Args)                                      \
-  template void operation<float>(const kernels::Args<float>&, kernels::Stream);     \
+#define DPA4_CUDA_INSTANTIATE(operation, Args)                                  \
+  template void operation<float>(const kernels::Args<float>&, kernels::Stream); \
   template void operation<double>(const kernels::Args<double>&, kernels::Stream)

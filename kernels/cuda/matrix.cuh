@@ -10,11 +10,12 @@
 ///
 ///   Load:   template <int kCount> void get(int batch, int row, int k, Real* values) const
 ///           A[row, k .. k + kCount); kCount is 1 or 4, and then k % 4 == 0
-///   Store:  template <int kCount> void put(int batch, int row, int column, const Real* values) const
+///   Store:  template <int kCount> void put(int batch, int row, int column, const Real* values)
+///   const
 ///           C[row, column .. column + kCount); kCount is 1, 2 or 4, and divides column
 ///
-/// Every element of C is one sum in the order of k, cut the same way whatever the tile it falls into,
-/// so its bits depend neither on the number of rows nor on the row's place.
+/// Every element of C is one sum in the order of k, cut the same way whatever the tile it falls
+/// into, so its bits depend neither on the number of rows nor on the row's place.
 namespace dpa4::cuda {
 
 struct GemmShape {

@@ -28,10 +28,12 @@ void node_degree_backward(const kernels::NodeDegreeBackwardArgs<Real>& args,
   for_warps("node_degree_backward", args.node_count, stream, [=] __device__(int n, int lane) {
     Real sum = args.extra != nullptr ? args.extra[n] : Real(0);
     if (args.value_a != nullptr) {
-      sum += warp_dot(args.value_a + n * args.ld_a, args.grad_a + n * args.ld_a, args.width_a, lane);
+      sum +=
+          warp_dot(args.value_a + n * args.ld_a, args.grad_a + n * args.ld_a, args.width_a, lane);
     }
     if (args.value_b != nullptr) {
-      sum += warp_dot(args.value_b + n * args.ld_b, args.grad_b + n * args.ld_b, args.width_b, lane);
+      sum +=
+          warp_dot(args.value_b + n * args.ld_b, args.grad_b + n * args.ld_b, args.width_b, lane);
     }
     if (lane == 0) args.grad_degree[n] = Real(-0.5) * args.kappa[n] * args.kappa[n] * sum;
   });

@@ -8,8 +8,8 @@ namespace dpa4::cuda {
 /// Heads of the attention: weights of an edge in the order (f, h), channels of a weight.
 struct HeadSizes {
   int weights;
-  int width;          // channels of a head
-  int heads;          // of a focus stream
+  int width;  // channels of a head
+  int heads;  // of a focus stream
 
   explicit HeadSizes(const kernels::MessageShape& shape)
       : weights(shape.weights()),
@@ -47,7 +47,8 @@ void rotate_back_sum_of_degree(const kernels::RotateBackSumArgs<Real>& args,
         });
       },
       [=] __device__(int node, int c, const Real* sums) {
-        Real* sum = args.sum + static_cast<std::int64_t>(node) * full_rows(kLmax) * sizes.hidden + c;
+        Real* sum =
+            args.sum + static_cast<std::int64_t>(node) * full_rows(kLmax) * sizes.hidden + c;
         sum[0] += sums[0];
         math::static_for<kLmax>([&](auto degree) {
           constexpr int l = decltype(degree)::value + 1;
@@ -79,7 +80,8 @@ __global__ void __launch_bounds__(kMostChannels, 1)
   const Real* wigner = args.wigner + edge * math::wigner_size(kLmax);
   const std::int64_t dst = args.edges.dst[edge_at(args.edges, i)];
   const Real* grad = args.grad_sum + dst * kFull * sizes.hidden + c;
-  const Real* u = args.u + f * args.focus_stride + edge * kRows * sizes.width + (c - f * sizes.width);
+  const Real* u =
+      args.u + f * args.focus_stride + edge * kRows * sizes.width + (c - f * sizes.width);
   Real* grad_u = args.grad_u + sizes.at(i, c, args.edges.count, kRows);
 
   Real global[kFull], local[kRows], message[kRows];

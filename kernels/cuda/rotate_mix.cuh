@@ -89,8 +89,11 @@ class GroupSum {
     math::static_for<(kPlaces + kWarp - 1) / kWarp>([&](auto chunk) {
       constexpr int first = decltype(chunk)::value * kWarp;
       constexpr int count = kPlaces - first < kWarp ? kPlaces - first : kWarp;
-      constexpr int padded =
-          count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
+      constexpr int padded = count > 16  ? 32
+                             : count > 8 ? 16
+                             : count > 4 ? 8
+                             : count > 2 ? 4
+                                         : count;
       constexpr int lanes_each = kWarp / padded;
       Real v[padded];
       math::static_for<padded>([&](auto index) {
@@ -149,9 +152,8 @@ struct MixBackward {
       Real sum[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r) sum[r] = 0;
-      visit_mixing<kLmax>([&](int in, int out, int place) {
-        sum[in] += radial[place * rank + p] * grad_u[out];
-      });
+      visit_mixing<kLmax>(
+          [&](int in, int out, int place) { sum[in] += radial[place * rank + p] * grad_u[out]; });
 #pragma unroll
       for (int r = 0; r < kRows; ++r) grad_local[r] += factor * sum[r];
     }
@@ -187,8 +189,8 @@ struct MixBackward {
 };
 
 /// A block a source: its groups of threads take turns with the source's edges, a thread holds a
-/// channel of the source's features and of their gradient in registers. For the largest degrees these
-/// do not fit and live in local memory, which stays in the first-level cache.
+/// channel of the source's features and of their gradient in registers. For the largest degrees
+/// these do not fit and live in local memory, which stays in the first-level cache.
 template <int kLmax, bool kScale, int kThreads, class Real>
 __global__ void __launch_bounds__(kThreads, 1)
     rotate_mix_backward_kernel(kernels::RotateMixBackwardArgs<Real> args, ChannelSizes sizes) {
@@ -218,8 +220,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     const Real* wigner = args.wigner + at * math::wigner_size(kLmax);
     const Real* radial = args.radial + at * args.ld_radial;
     Real* grad_radial = args.grad_radial + at * args.ld_radial;
-    const Real* grad_u = args.grad_u + sizes.at(static_cast<int>(at), active ? c : 0,
-                                                args.edges.count, kRows);
+    const Real* grad_u =
+        args.grad_u + sizes.at(static_cast<int>(at), active ? c : 0, args.edges.count, kRows);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       edge.grad_u[r] = active && valid ? grad_u[r * sizes.width] : Real(0);
@@ -295,8 +297,8 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Str
   const auto kernel = args.shape.mixing == kernels::RadialMixing::kScale
                           ? rotate_mix_kernel<kLmax, true, Real>
                           : rotate_mix_kernel<kLmax, false, Real>;
-  launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(), 0, stream,
-         args, sizes);
+  launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(), 0,
+         stream, args, sizes);
 }
 
 template <int kLmax, class Real>

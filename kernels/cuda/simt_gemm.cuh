@@ -15,7 +15,8 @@ struct SimtTile {
   static constexpr int kAcross = kColumns / kThreadColumns;
   static constexpr int kDown = kRows / kThreadRows;
   static constexpr int kThreads = kAcross * kDown;
-  static constexpr int kBlocks = kThreadRows * kThreadColumns > 16 ? 512 / kThreads : 2;  // resident
+  static constexpr int kBlocks =
+      kThreadRows * kThreadColumns > 16 ? 512 / kThreads : 2;  // resident
   static_assert(kThreadRows % 4 == 0 && kThreadColumns % 4 == 0);
   static_assert(kRows * kDepth % (4 * kThreads) == 0 && kColumns * kDepth % (4 * kThreads) == 0);
 };
@@ -92,7 +93,8 @@ class SimtGemm {
   }
 
  private:
-  /// Rows and columns of a thread come in groups of four, so that shared memory is read in 16 bytes.
+  /// Rows and columns of a thread come in groups of four, so that shared memory is read in 16
+  /// bytes.
   __device__ static int thread_row(int i) {
     const int down = static_cast<int>(threadIdx.x) / Tile::kAcross;
     return (i / 4) * (4 * Tile::kDown) + 4 * down + i % 4;
@@ -196,15 +198,15 @@ template <class Tile, bool kVector, class Real, class Load, class Store>
 void simt_gemm_tiles(const char* name, const GemmShape& shape, const WeightMatrix<Real>& weights,
                      const Load& load, const Store& store, kernels::Stream stream) {
   using Product = SimtGemm<Tile, kVector, Real, Load, Store>;
-  const std::int64_t blocks = divide_up(shape.n, Tile::kColumns) * divide_up(shape.m, Tile::kRows) *
-                              shape.batch;
+  const std::int64_t blocks =
+      divide_up(shape.n, Tile::kColumns) * divide_up(shape.m, Tile::kRows) * shape.batch;
   launch(name, simt_gemm_kernel<Tile, kVector, Real, Load, Store>, blocks, Tile::kThreads,
          sizeof(typename Product::Shared), stream, shape, weights, load, store);
 }
 
-/// C = A B. kVector: all addresses that `load`, `store` and the weights name are multiples of 16 bytes
-/// where the column or k is a multiple of 4, and n and k are multiples of 4. Large tiles where they
-/// fill the device, small ones elsewhere.
+/// C = A B. kVector: all addresses that `load`, `store` and the weights name are multiples of 16
+/// bytes where the column or k is a multiple of 4, and n and k are multiples of 4. Large tiles
+/// where they fill the device, small ones elsewhere.
 template <bool kVector, class Real, class Load, class Store>
 void simt_gemm(const char* name, const GemmShape& shape, const WeightMatrix<Real>& weights,
                const Load& load, const Store& store, kernels::Stream stream) {

@@ -27,8 +27,7 @@ struct SplitProduct {
 };
 
 template <Arithmetic kArithmetic>
-using Product =
-    std::conditional_t<kArithmetic == Arithmetic::kSplit, SplitProduct, PlainProduct>;
+using Product = std::conditional_t<kArithmetic == Arithmetic::kSplit, SplitProduct, PlainProduct>;
 
 std::int64_t so2_stack_work(const kernels::MessageShape& shape) {
   return So2Stack<PlainProduct, float>::work_elements(shape);
@@ -48,9 +47,9 @@ void so2_stack_backward(const kernels::So2StackBackwardArgs<Real>& args, kernels
       .backward(args);
 }
 
-#define DPA4_INSTANTIATE(arithmetic, Real)                                                         \
-  template void so2_stack<arithmetic>(const kernels::So2StackArgs<Real>&, kernels::Stream);        \
-  template void so2_stack_backward<arithmetic>(const kernels::So2StackBackwardArgs<Real>&,         \
+#define DPA4_INSTANTIATE(arithmetic, Real)                                                  \
+  template void so2_stack<arithmetic>(const kernels::So2StackArgs<Real>&, kernels::Stream); \
+  template void so2_stack_backward<arithmetic>(const kernels::So2StackBackwardArgs<Real>&,  \
                                                kernels::Stream)
 DPA4_INSTANTIATE(Arithmetic::kPlain, float);
 DPA4_INSTANTIATE(Arithmetic::kPlain, double);

@@ -17,7 +17,8 @@
 ///   2  h = g0[0] silu' + (gradients of logits) gate^T    gradient of z0[0]
 ///   3  g0' = g0 + [h | s g0[l]] m0^T
 ///   4  g1' = g1 + (s g1) m1^T
-/// A product reads whole rows of what it adds to, so it writes to another buffer than it reads from.
+/// A product reads whole rows of what it adds to, so it writes to another buffer than it reads
+/// from.
 namespace dpa4::cuda {
 
 struct StackSizes {
@@ -38,9 +39,7 @@ struct StackSizes {
         count(n_edges) {}
 
   /// Elements of an array (F, count, size).
-  std::int64_t total(int size) const {
-    return static_cast<std::int64_t>(n_focus) * count * size;
-  }
+  std::int64_t total(int size) const { return static_cast<std::int64_t>(n_focus) * count * size; }
 };
 
 /// Rows (F, count, size) in memory.
@@ -355,8 +354,7 @@ class So2Stack {
   void gated_layer(const kernels::So2Layer<Real>& layer, const KeptRows<Real>& kept) {
     // z0 goes to its kept place at once where every row has one.
     const bool in_place = kept.data != nullptr && kept.row == nullptr;
-    const EdgeRows<Real> z =
-        in_place ? EdgeRows<Real>{kept.data, kept.ld, kept.stride} : spare_;
+    const EdgeRows<Real> z = in_place ? EdgeRows<Real>{kept.data, kept.ld, kept.stride} : spare_;
     product("so2_stack_m0", size_.m0, size_.m0, layer.m0, LoadRows<Real>{read(u_)},
             StoreScalars<Real>{z, in_place ? KeptRows<Real>{} : kept});
     product("so2_stack_gate", size_.width, size_.gates, layer.gate, LoadRows<Real>{read(z)},

@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kNormThreads)
   const Real* grad_y = args.grad_y + n * norm.size;
   Real* grad_x = args.grad_x + n * args.ld_grad;
   const auto scaled = [&](int k) {
-    return grad_y[k] * args.scale[degree_of_row(k / args.channels) * args.channels +
-                                  k % args.channels];
+    return grad_y[k] *
+           args.scale[degree_of_row(k / args.channels) * args.channels + k % args.channels];
   };
   Real sum = 0;
   for (int k = threadIdx.x; k < norm.size; k += kNormThreads) sum += scaled(k) * norm.centered(k);

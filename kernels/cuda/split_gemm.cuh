@@ -9,12 +9,13 @@
 
 /// Products of float32 matrices on the tensor cores, to the accuracy of float32 arithmetic.
 ///
-/// A number is written as s (hi + lo) with two float16 and a power of two s, which keeps 22 bits and
-/// more of it; hi hi + hi lo + lo hi then needs three products of float16. s belongs to a slice of 32
-/// numbers of a row of A, so that its largest number falls below 2^15, and to the whole matrix B: no
-/// number overflows, and those that are small beside the largest one keep an absolute error of
-/// 2^-39 of it. The tensor core adds with fewer bits than float32 has, so its sums end after a slice
-/// of 32 and are added up outside, times s of the slice. A number that is not finite gives NaN.
+/// A number is written as s (hi + lo) with two float16 and a power of two s, which keeps 22 bits
+/// and more of it; hi hi + hi lo + lo hi then needs three products of float16. s belongs to a slice
+/// of 32 numbers of a row of A, so that its largest number falls below 2^15, and to the whole
+/// matrix B: no number overflows, and those that are small beside the largest one keep an absolute
+/// error of 2^-39 of it. The tensor core adds with fewer bits than float32 has, so its sums end
+/// after a slice of 32 and are added up outside, times s of the slice. A number that is not finite
+/// gives NaN.
 namespace dpa4::cuda {
 
 inline constexpr int kSplitDepth = 32;  // of k at a time, the slice that shares a scale
@@ -23,7 +24,8 @@ inline constexpr int kSplitDepth = 32;  // of k at a time, the slice that shares
 __device__ __forceinline__ void split_scale(float largest, float* scale, float* inverse) {
   constexpr int kBias = 127, kTarget = 14, kMantissa = 23, kSmallest = 32;
   const int exponent = max(static_cast<int>(__float_as_uint(largest) >> kMantissa), kSmallest);
-  *scale = __uint_as_float(static_cast<unsigned>(max(2 * kBias + kTarget - exponent, 1)) << kMantissa);
+  *scale =
+      __uint_as_float(static_cast<unsigned>(max(2 * kBias + kTarget - exponent, 1)) << kMantissa);
   *inverse = __uint_as_float(static_cast<unsigned>(exponent - kTarget) << kMantissa);
 }
 
@@ -76,11 +78,12 @@ struct SplitTile {
   static constexpr int kBlocks = (kWarpsAcross == 4 ? 512 : 384) / kThreads;
 };
 
-/// One tile of a product. Two slices of A and B are in shared memory: one in use, the next being made.
+/// One tile of a product. Two slices of A and B are in shared memory: one in use, the next being
+/// made.
 template <class Tile, class Load>
 class SplitGemm {
   static constexpr int kThreads = Tile::kThreads;
-  static constexpr int kStrideA = kSplitDepth + 8;     // rows of fragments fall into different banks
+  static constexpr int kStrideA = kSplitDepth + 8;  // rows of fragments fall into different banks
   static constexpr int kStrideB = Tile::kColumns + 8;
   static constexpr int kQuads = Tile::kRows * kSplitDepth / 4;  // of four numbers in a slice of A
   static constexpr int kLoadsA = (kQuads + kThreads - 1) / kThreads;
@@ -296,8 +299,8 @@ template <class Tile, class Load, class Store>
 void split_gemm_tiles(const char* name, const GemmShape& shape, const SplitWeights& weights,
                       const Load& load, const Store& store, kernels::Stream stream) {
   using Product = SplitGemm<Tile, Load>;
-  const std::int64_t blocks = divide_up(shape.n, Tile::kColumns) * divide_up(shape.m, Tile::kRows) *
-                              shape.batch;
+  const std::int64_t blocks =
+      divide_up(shape.n, Tile::kColumns) * divide_up(shape.m, Tile::kRows) * shape.batch;
   launch(name, split_gemm_kernel<Tile, Load, Store>, blocks, Tile::kThreads,
          sizeof(typename Product::Shared), stream, shape, weights, load, store);
 }

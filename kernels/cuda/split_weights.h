@@ -30,8 +30,9 @@ struct SplitWeights {
   std::int64_t batch_stride = 0;
 };
 
-/// The split form of weights in device memory. It is made at the first use of the matrix (on `stream`,
-/// into memory of its own) and remembered by the matrix' address and sizes until forget_weights (weight_memory.h).
+/// The split form of weights in device memory. It is made at the first use of the matrix (on
+/// `stream`, into memory of its own) and remembered by the matrix' address and sizes until
+/// forget_weights (weight_memory.h).
 SplitWeights split_weights(const WeightMatrix<float>& matrix, int k, int n, int batch,
                            kernels::Stream stream);
 

@@ -30,9 +30,8 @@ __device__ void node_repulsion(const kernels::ZblPairArgs<Real>& args, int n, in
 
 template <class Real>
 void zbl_pair(const kernels::ZblPairArgs<Real>& args, kernels::Stream stream) {
-  for_warps("zbl_pair", args.node_count, stream, [=] __device__(int i, int lane) {
-    node_repulsion(args, args.node_first + i, lane);
-  });
+  for_warps("zbl_pair", args.node_count, stream,
+            [=] __device__(int i, int lane) { node_repulsion(args, args.node_first + i, lane); });
 }
 
 DPA4_CUDA_INSTANTIATE(zbl_pair, ZblPairArgs);

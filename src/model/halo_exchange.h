@@ -27,7 +27,8 @@ class HaloExchange {
   /// False when no rank has copies of another rank's atoms: then no exchange is needed.
   virtual bool active() const = 0;
 
-  /// Whether rows in device memory are taken as they are; otherwise they are staged through the host.
+  /// Whether rows in device memory are taken as they are; otherwise they are staged through the
+  /// host.
   virtual bool takes_device_rows() const { return false; }
 
   /// The widest row this exchange can carry; asked once, before the first exchange.

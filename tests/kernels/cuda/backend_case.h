@@ -52,8 +52,8 @@ class Random {
 
 using Results = std::map<std::string, std::vector<double>>;
 
-/// The arrays of one run in the memory of a machine. Outputs start as NaN and are followed by a margin
-/// that nobody may touch.
+/// The arrays of one run in the memory of a machine. Outputs start as NaN and are followed by a
+/// margin that nobody may touch.
 template <class Real_>
 class Run {
  public:
@@ -115,7 +115,8 @@ class Run {
 
   template <class T>
   T* upload(const std::vector<T>& values) {
-    T* memory = static_cast<T*>(machine_.allocate(std::max<std::size_t>(values.size(), 1) * sizeof(T)));
+    T* memory =
+        static_cast<T*>(machine_.allocate(std::max<std::size_t>(values.size(), 1) * sizeof(T)));
     owned_.push_back(memory);
     machine_.upload(memory, values.data(), values.size() * sizeof(T));
     machine_.synchronize();
@@ -159,8 +160,8 @@ class Run {
   std::vector<std::function<void(Results&)>> reads_;
 };
 
-/// Largest difference, relative to the largest expected number; infinite where one is not a number and
-/// the other is.
+/// Largest difference, relative to the largest expected number; infinite where one is not a number
+/// and the other is.
 inline double relative_error(const std::vector<double>& value, const std::vector<double>& exact) {
   if (value.size() != exact.size()) return std::numeric_limits<double>::infinity();
   double scale = 0, error = 0;
@@ -186,10 +187,10 @@ inline kernels::Machine* device() {
   return machine.get();
 }
 
-#define DPA4_NEEDS_DEVICE()                                                    \
-  if (::dpa4::test::device() == nullptr) {                                     \
+#define DPA4_NEEDS_DEVICE()                                                   \
+  if (::dpa4::test::device() == nullptr) {                                    \
     GTEST_SKIP() << "no CUDA device: " << ::dpa4::cuda::unavailable_reason(); \
-  }                                                                            \
+  }                                                                           \
   static_assert(true)
 
 template <class Real, class Problem>
@@ -200,10 +201,10 @@ Results solve(kernels::Machine& machine, const kernels::KernelTable<Real>& table
   return run.results();
 }
 
-/// Runs problem(run) on the processor and on the device. Double must agree to rounding: sums of a few
-/// thousand terms in another order, 1e-12 of the largest number. Float may be at most twice as far
-/// from the double result as the processor's float, and 32 roundings of the largest number: a single
-/// result, or one of a few, may be right by luck on the processor.
+/// Runs problem(run) on the processor and on the device. Double must agree to rounding: sums of a
+/// few thousand terms in another order, 1e-12 of the largest number. Float may be at most twice as
+/// far from the double result as the processor's float, and 32 roundings of the largest number: a
+/// single result, or one of a few, may be right by luck on the processor.
 template <class Problem>
 void expect_same_as_cpu(const Problem& problem) {
   const std::unique_ptr<kernels::Machine> host = cpu::make_machine();
@@ -214,8 +215,8 @@ void expect_same_as_cpu(const Problem& problem) {
   ASSERT_FALSE(exact.empty());
   for (const auto& [name, values] : exact) {
     EXPECT_LE(relative_error(device_double.at(name), values), 1e-12) << name << ", double";
-    const double allowed = 2 * relative_error(plain.at(name), values) +
-                           32 * std::numeric_limits<float>::epsilon();
+    const double allowed =
+        2 * relative_error(plain.at(name), values) + 32 * std::numeric_limits<float>::epsilon();
     EXPECT_LE(relative_error(device_float.at(name), values), allowed) << name << ", float";
   }
   // The same input gives the same bits.

@@ -458,7 +458,8 @@ TEST_P(EdgeCounts, Attention) {
 INSTANTIATE_TEST_SUITE_P(Cuda, EdgeCounts, testing::ValuesIn(awkward_counts()),
                          [](const auto& info) { return std::to_string(info.param) + "_edges"; });
 
-// ---- rotations -----------------------------------------------------------------------------------
+// ---- rotations
+// -----------------------------------------------------------------------------------
 
 struct RotationCase {
   int lmax, n_focus, n_edges;
@@ -490,8 +491,8 @@ TEST_P(Rotations, RotateMix) {
   const Graph graph = graph_of(n_edges, 16);
   Random random(17);
   const int ld = shape.radial_size() + 3;
-  const auto x = random.normal(static_cast<std::int64_t>(graph.n_nodes) * shape.full_rows() *
-                               shape.hidden());
+  const auto x =
+      random.normal(static_cast<std::int64_t>(graph.n_nodes) * shape.full_rows() * shape.hidden());
   const auto basis = random.normal(static_cast<std::int64_t>(shape.rank) * shape.hidden());
   for (const Part& part : Part::of(n_edges)) {
     const std::int64_t size =
@@ -537,8 +538,8 @@ TEST_P(Rotations, RotateBackSum) {
   const bool focused = shape.n_focus > 1;
   const Graph graph = graph_of(n_edges, 18);
   Random random(19);
-  const auto sum = random.normal(static_cast<std::int64_t>(graph.n_owned) * shape.full_rows() *
-                                 shape.hidden());
+  const auto sum =
+      random.normal(static_cast<std::int64_t>(graph.n_owned) * shape.full_rows() * shape.hidden());
   for (const Part& part : Part::of(n_edges)) {
     const std::int64_t size =
         static_cast<std::int64_t>(part.count) * shape.n_focus * shape.row_size();

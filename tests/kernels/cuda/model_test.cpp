@@ -10,13 +10,34 @@ namespace {
 
 using model::Precision;
 
-const char* const kGolden[] = {
-    "air",  "chgspin",        "exclude",         "fit2",           "fparam",
-    "max",  "gridmlp",        "mini",            "mini_prenorm",   "mptrj_pro",
-    "nano", "mptrj_pro2",     "neo",             "neo_edgenorm",   "noatten",
-    "plus", "noseed",         "pro",             "ultra",          "zbl",
-    "zeroblocks", "pt_expt/chgspin", "pt_expt/exclude", "pt_expt/fit2", "pt_expt/fparam",
-    "pt_expt/mini", "pt_expt/nano", "pt_expt/neo"};
+const char* const kGolden[] = {"air",
+                               "chgspin",
+                               "exclude",
+                               "fit2",
+                               "fparam",
+                               "max",
+                               "gridmlp",
+                               "mini",
+                               "mini_prenorm",
+                               "mptrj_pro",
+                               "nano",
+                               "mptrj_pro2",
+                               "neo",
+                               "neo_edgenorm",
+                               "noatten",
+                               "plus",
+                               "noseed",
+                               "pro",
+                               "ultra",
+                               "zbl",
+                               "zeroblocks",
+                               "pt_expt/chgspin",
+                               "pt_expt/exclude",
+                               "pt_expt/fit2",
+                               "pt_expt/fparam",
+                               "pt_expt/mini",
+                               "pt_expt/nano",
+                               "pt_expt/neo"};
 
 model::EvaluatorOptions on_device(Precision precision) {
   model::EvaluatorOptions options;
@@ -44,8 +65,8 @@ TEST_P(CudaModel, AgreesWithTheReference) {
   }
 }
 
-/// Kept or recomputed, in one cohort or in many: the bits of a step depend on the cohorts only through
-/// the order of sums over edges, and not at all on what is kept.
+/// Kept or recomputed, in one cohort or in many: the bits of a step depend on the cohorts only
+/// through the order of sums over edges, and not at all on what is kept.
 TEST_P(CudaModel, MemoryBudgetAndRepetitionKeepTheBits) {
   const auto [name, precision] = GetParam();
   ModelCase model(std::string("golden/") + name + ".json");
@@ -64,19 +85,17 @@ TEST_P(CudaModel, MemoryBudgetAndRepetitionKeepTheBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, CudaModel,
-                         ::testing::Combine(::testing::ValuesIn(kGolden),
-                                            ::testing::Values(Precision::kFloat64,
-                                                              Precision::kFloat32)),
-                         [](const auto& info) {
-                           std::string name = std::get<0>(info.param);
-                           for (char& c : name) {
-                             if (c == '/') c = '_';
-                           }
-                           return name + (std::get<1>(info.param) == Precision::kFloat64
-                                              ? "_float64"
-                                              : "_float32");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Golden, CudaModel,
+    ::testing::Combine(::testing::ValuesIn(kGolden),
+                       ::testing::Values(Precision::kFloat64, Precision::kFloat32)),
+    [](const auto& info) {
+      std::string name = std::get<0>(info.param);
+      for (char& c : name) {
+        if (c == '/') c = '_';
+      }
+      return name + (std::get<1>(info.param) == Precision::kFloat64 ? "_float64" : "_float32");
+    });
 
 }  // namespace
 }  // namespace dpa4::native::testing

@@ -204,9 +204,9 @@ TEST_P(NodeCounts, GridGateAndLinearUnit) {
   expect_same_as_cpu([&](auto& run) {
     using Real = typename std::decay_t<decltype(run)>::Real;
     auto* in_place = run.inout("y", coefficient);
-    run.table().grid_gate({count(), kCoefficients, kWidth, in_place, run.in(logit), run.in(scalars),
-                           in_place},
-                          run.stream());
+    run.table().grid_gate(
+        {count(), kCoefficients, kWidth, in_place, run.in(logit), run.in(scalars), in_place},
+        run.stream());
     kernels::GridGateBackwardArgs<Real> back;
     back.count = count();
     back.n_coefficients = kCoefficients;
@@ -220,15 +220,14 @@ TEST_P(NodeCounts, GridGateAndLinearUnit) {
     back.grad_scalars = run.out("grad_scalars", of(2 * kWidth));
     run.table().grid_gate_backward(back, run.stream());
 
-    run.table().glu({count(), kWidth, false, run.in(scalars), run.in(bias),
-                     run.out("glu", of(kWidth))},
-                    run.stream());
+    run.table().glu(
+        {count(), kWidth, false, run.in(scalars), run.in(bias), run.out("glu", of(kWidth))},
+        run.stream());
     run.table().glu({count(), kWidth, true, run.in(logit), nullptr, run.out("silu", of(kWidth))},
                     run.stream());
     auto* glu_grad = run.inout("glu_grad", scalars);
-    run.table().glu_backward({count(), kWidth, false, glu_grad, run.in(bias), run.in(grad_y),
-                              glu_grad},
-                             run.stream());
+    run.table().glu_backward(
+        {count(), kWidth, false, glu_grad, run.in(bias), run.in(grad_y), glu_grad}, run.stream());
     run.table().glu_backward({count(), kWidth, true, run.in(logit), nullptr, run.in(grad_y),
                               run.out("silu_grad", of(kWidth))},
                              run.stream());
@@ -309,25 +308,26 @@ void check_grid_product(int count, const GridCase& c) {
     back.work = args.work;
     run.table().grid_product_backward(back, run.stream());
     if (routed) {
-      run.table().grid_router_backward({count, c.branches, router, back.grad_router,
-                                        run.out("grad_logit", of(c.branches))},
-                                       run.stream());
+      run.table().grid_router_backward(
+          {count, c.branches, router, back.grad_router, run.out("grad_logit", of(c.branches))},
+          run.stream());
     }
     run.table().grid_mean({count, c.coefficients, wide, run.in(weight), args.left, args.right,
                            run.out("mean", of(wide))},
                           run.stream());
-    run.table().grid_mean_backward({count, c.coefficients, wide, run.in(weight), args.left,
-                                    args.right, run.in(grad_mean),
-                                    run.out("mean_grad_left", of(c.coefficients * wide)),
-                                    run.out("mean_grad_right", of(c.coefficients * wide))},
-                                   run.stream());
+    run.table().grid_mean_backward(
+        {count, c.coefficients, wide, run.in(weight), args.left, args.right, run.in(grad_mean),
+         run.out("mean_grad_left", of(c.coefficients * wide)),
+         run.out("mean_grad_right", of(c.coefficients * wide))},
+        run.stream());
   });
 }
 
 TEST_P(NodeCounts, GridProduct) {
   if (count() > 1000) return check_grid_product(count() / 16 + 1, {24, 12, 32, 1});
-  for (const GridCase& c : {GridCase{24, 12, 32, 1}, GridCase{152, 48, 96, 1}, GridCase{6, 4, 24, 1},
-                            GridCase{26, 9, 20, 2}, GridCase{14, 27, 6, 3}}) {
+  for (const GridCase& c :
+       {GridCase{24, 12, 32, 1}, GridCase{152, 48, 96, 1}, GridCase{6, 4, 24, 1},
+        GridCase{26, 9, 20, 2}, GridCase{14, 27, 6, 3}}) {
     SCOPED_TRACE(std::to_string(c.points) + " points, " + std::to_string(c.branches) + " branches");
     check_grid_product(count(), c);
   }

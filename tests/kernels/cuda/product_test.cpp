@@ -6,7 +6,8 @@ namespace {
 
 using kernels::MessageShape;
 
-// ---- gemm ----------------------------------------------------------------------------------------
+// ---- gemm
+// ----------------------------------------------------------------------------------------
 
 struct GemmCase {
   int m, n, k, batch;
@@ -50,7 +51,7 @@ std::vector<GemmCase> gemm_cases() {
     cases.push_back({m, 26, 7, 3, 0});
   }
   cases.push_back({1, 1, 1, 1, 0});
-  cases.push_back({40000, 96, 96, 1, 0});   // large tiles
+  cases.push_back({40000, 96, 96, 1, 0});  // large tiles
   cases.push_back({20000, 64, 100, 2, 0});
   cases.push_back({300, 640, 640, 1, 0});
   return cases;
@@ -62,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Gemm, testing::ValuesIn(gemm_cases()), [](const a
          std::to_string(c.batch) + "_pad" + std::to_string(c.pad);
 });
 
-/// The bits of a row depend neither on the number of rows nor on the row's place: what is recomputed
-/// in the backward is what the forward had.
+/// The bits of a row depend neither on the number of rows nor on the row's place: what is
+/// recomputed in the backward is what the forward had.
 template <class Real>
 void check_row_bits() {
   constexpr int kRows = 40000, kSize = 128;
@@ -96,7 +97,8 @@ TEST(GemmRows, HaveTheSameBitsInAnyCallDouble) {
   check_row_bits<double>();
 }
 
-// ---- the mixing stack ----------------------------------------------------------------------------
+// ---- the mixing stack
+// ----------------------------------------------------------------------------
 
 struct StackCase {
   int lmax, n_focus, width, n_layers, count;
@@ -232,12 +234,12 @@ std::vector<StackCase> stack_cases() {
       }
     }
   }
-  cases.push_back({1, 1, 32, 3, 4097});   // nano
-  cases.push_back({2, 1, 32, 3, 4097});   // mini
-  cases.push_back({3, 2, 32, 3, 4097});   // neo
-  cases.push_back({3, 1, 64, 4, 4097});   // air
-  cases.push_back({4, 1, 64, 4, 1025});   // plus
-  cases.push_back({5, 2, 64, 4, 513});    // pro
+  cases.push_back({1, 1, 32, 3, 4097});  // nano
+  cases.push_back({2, 1, 32, 3, 4097});  // mini
+  cases.push_back({3, 2, 32, 3, 4097});  // neo
+  cases.push_back({3, 1, 64, 4, 4097});  // air
+  cases.push_back({4, 1, 64, 4, 1025});  // plus
+  cases.push_back({5, 2, 64, 4, 513});   // pro
   return cases;
 }
 
