@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "lammps_plugin/host_check.h"
 #include "library.h"
 #include "version.h"
 
@@ -24,9 +23,10 @@ void keep_loaded(const void* address_in_library) {
 }  // namespace
 
 void register_pair_style(void* lammps, void* handle, void* register_function, const char* name,
-                         const char* info, lammpsplugin_factory1* creator) {
+                         const char* info, lammpsplugin_factory1* creator,
+                         const LammpsTraits& built_for) {
   keep_loaded(reinterpret_cast<const void*>(creator));
-  const std::string problem = mismatch(compiled_for(), traits_of(lammps));
+  const std::string problem = mismatch(built_for, traits_of(lammps));
   if (!problem.empty()) {
     lammps_error(lammps, LMP_ERROR_ALL | LMP_ERROR_WORLD, problem.c_str());
     return;

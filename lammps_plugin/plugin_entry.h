@@ -3,6 +3,8 @@
 
 #include "lammpsplugin.h"
 
+#include "lammps_plugin/host_check.h"
+
 namespace dpa4::lammps {
 
 /// What lammpsplugin_init of a plugin with one pair style does: makes sure that the library stays
@@ -10,7 +12,9 @@ namespace dpa4::lammps {
 /// style), and registers the style.
 ///
 /// @param lammps, handle, register_function  the arguments of lammpsplugin_init
+/// @param built_for                          the LAMMPS that `creator` was compiled for
 void register_pair_style(void* lammps, void* handle, void* register_function, const char* name,
-                         const char* info, lammpsplugin_factory1* creator);
+                         const char* info, lammpsplugin_factory1* creator,
+                         const LammpsTraits& built_for);
 
 }  // namespace dpa4::lammps
