@@ -28,7 +28,9 @@ void register_pair_style(void* lammps, void* handle, void* register_function, co
   keep_loaded(reinterpret_cast<const void*>(creator));
   const std::string problem = mismatch(built_for, traits_of(lammps));
   if (!problem.empty()) {
-    lammps_error(lammps, LMP_ERROR_ALL | LMP_ERROR_WORLD, problem.c_str());
+    // Not an error: that would end the program, also where LAMMPS loads every plugin of a folder.
+    const std::string warning = "no pair style " + std::string(name) + ": " + problem;
+    lammps_error(lammps, LMP_ERROR_WARNING | LMP_ERROR_WORLD, warning.c_str());
     return;
   }
   lammpsplugin_t plugin{};
