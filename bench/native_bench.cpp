@@ -119,7 +119,8 @@ void run(const std::string& path, const Options& options, TimedTable<Real>& time
   structure.type = TensorView<const int, 1>(type.data(), static_cast<int>(type.size()));
   structure.edges = graph.build(atoms.positions(), structure.type, atoms.cell);
 
-  const kernels::KernelTable<Real>& table = options.operations ? timed.table() : cpu::table<Real>();
+  const kernels::KernelTable<Real>* table =
+      options.operations ? &timed.table() : &cpu::table<Real>();
   native::StepEngine<Real> engine(checkpoint.config, checkpoint.weights, options.evaluator,
                                   {std::make_unique<CohortMachine>(options.cohort), &table});
   model::NoHalo halo;
