@@ -122,7 +122,7 @@ void run(const std::string& path, const Options& options, TimedTable<Real>& time
   const kernels::KernelTable<Real>* table =
       options.operations ? &timed.table() : &cpu::table<Real>();
   native::StepEngine<Real> engine(checkpoint.config, checkpoint.weights, options.evaluator,
-                                  {std::make_unique<CohortMachine>(options.cohort), &table});
+                                  {std::make_unique<CohortMachine>(options.cohort), table});
   model::NoHalo halo;
   model::Evaluation result;
   std::vector<double> times, processor_times;
