@@ -241,12 +241,12 @@ TEST(Model, IsFoundWhereLammpsLooksForPotentials) {
 }
 
 TEST(Errors, NameTheFileAndTheReason) {
-  const std::string broken = "/tmp/dpa4_broken.pt";
+  const std::string broken = temporary_path("broken.pt");
   if (mpi_rank() == 0) std::ofstream(broken) << "not a checkpoint";
   MPI_Barrier(MPI_COMM_WORLD);
   Lammps lammps;
   lammps.commands(kLoad + crystal() + "pair_style dpa4 device cpu\n");
-  for (const std::string& file : {broken, std::string("/tmp/nowhere.pt")}) {
+  for (const std::string& file : {broken, temporary_path("nowhere.pt")}) {
     const std::string message = error_of(lammps, "pair_coeff * * " + file + " Si C");
     EXPECT_NE(message.find(file), std::string::npos) << message;
   }

@@ -292,7 +292,7 @@ constexpr double kTrajectory = 1e-8;
 /// @param setup  everything else, as the commands before and after reading them
 void expect_same_as_one_rank(const std::string& before, const std::string& scene,
                              const std::string& setup, const std::string& end) {
-  const std::string file = "/tmp/dpa4_toy_" + std::to_string(mpi_size()) + ".data";
+  const std::string file = temporary_path("data");
   if (mpi_rank() == 0) {
     Lammps maker(MPI_COMM_SELF);
     maker.commands(scene + "pair_style zero 4.0\npair_coeff * *\nwrite_data " + file + " nocoeff");
@@ -388,7 +388,7 @@ TEST(Trajectory, ContinuesBitForBitWithoutSetup) {
 }
 
 TEST(Trajectory, ContinuesFromARestartFile) {
-  const std::string file = "/tmp/dpa4_toy.restart";
+  const std::string file = temporary_path("restart");
   const std::string run = "fix 1 all nve\nthermo 10\n";
   Lammps first;
   first.commands(kLoad + crystal() + toy() + kHot + run);
@@ -407,7 +407,7 @@ TEST(Trajectory, ContinuesFromARestartFile) {
 }
 
 TEST(Trajectory, IsReadBackByRerun) {
-  const std::string file = "/tmp/dpa4_toy.dump";
+  const std::string file = temporary_path("dump");
   Lammps first;
   first.commands(kLoad + crystal() + toy() + kHot +
                  "fix 1 all nve\nthermo 10\ndump d all custom 10 " + file +

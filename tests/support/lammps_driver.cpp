@@ -28,11 +28,15 @@ std::vector<T> reordered(const std::vector<double>& values, const std::vector<in
   return result;
 }
 
-std::string next_log_path() {
-  static int number = 0;
+std::string temporary_path(int process, const std::string& name) {
   const char* folder = std::getenv("TMPDIR");
   return std::string(folder != nullptr ? folder : "/tmp") + "/dpa4_test_" +
-         std::to_string(getpid()) + "_" + std::to_string(number++) + ".log";
+         std::to_string(process) + "_" + name;
+}
+
+std::string next_log_path() {
+  static int number = 0;
+  return temporary_path(getpid(), std::to_string(number++) + ".log");
 }
 
 }  // namespace
@@ -195,6 +199,12 @@ std::string Lammps::log() const {
   result.resize(size);
   MPI_Bcast(result.data(), static_cast<int>(size), MPI_CHAR, 0, ranks_);
   return result;
+}
+
+std::string temporary_path(const std::string& name) {
+  int process = getpid();
+  MPI_Bcast(&process, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return temporary_path(process, name);
 }
 
 std::string error_of(Lammps& lammps, const std::string& lines) {

@@ -77,6 +77,9 @@ class Lammps {
 int mpi_rank();
 int mpi_size();
 
+/// A path for a file of this run of the program, the same on all ranks; nothing is made there.
+std::string temporary_path(const std::string& name);
+
 /// What the failing command says; empty if it does not fail.
 std::string error_of(Lammps& lammps, const std::string& lines);
 

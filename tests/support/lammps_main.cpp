@@ -28,7 +28,7 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   // More ranks than cores: let a waiting rank give its core away. Read by Open MPI only.
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
   int rank = 0;
