@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -27,9 +29,18 @@ class LiteralMachine final : public kernels::Machine {
 
   std::string name() const override { return inner_->name(); }
   bool host_memory() const override { return true; }
-  std::int64_t free_bytes() const override { return inner_->free_bytes(); }
-  void* allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
-  void release(void* memory) override { inner_->release(memory); }
+  std::int64_t free_bytes() const override { return std::min(inner_->free_bytes(), free); }
+  void* allocate(std::size_t bytes) override {
+    void* memory = inner_->allocate(bytes);
+    held_[memory] = static_cast<std::int64_t>(bytes);
+    held += static_cast<std::int64_t>(bytes);
+    return memory;
+  }
+  void release(void* memory) override {
+    held -= held_.at(memory);
+    held_.erase(memory);
+    inner_->release(memory);
+  }
   kernels::Stream stream() override { return nullptr; }
   void upload(void* to, const void* from, std::size_t bytes) override {
     inner_->upload(to, from, bytes);
@@ -47,8 +58,12 @@ class LiteralMachine final : public kernels::Machine {
   }
   void for_each(int n, Task task, void* context) override { inner_->for_each(n, task, context); }
 
+  std::int64_t held = 0;  // bytes allocated and not released
+  std::int64_t free = std::numeric_limits<std::int64_t>::max();
+
  private:
   std::unique_ptr<kernels::Machine> inner_;
+  std::map<void*, std::int64_t> held_;
 };
 
 template <class Real>
@@ -234,6 +249,74 @@ TEST(Engine, AnySequenceOfSizesGivesTheResultsOfAFreshEngine) {
     expect_same_bits(result, evaluate(*literal_engine(model, options), structure));
     for (double force : result.force) ASSERT_TRUE(std::isfinite(force));
   }
+}
+
+TEST(Engine, PlanTellsTheMemoryThatIsUsed) {
+  for (const char* name : {"neo", "mini", "zbl"}) {
+    const ModelCase model(std::string("golden/") + name + ".json");
+    auto machine = std::make_unique<LiteralMachine>();
+    LiteralMachine& counter = *machine;
+    model::EvaluatorOptions options;
+    options.memory = 0;
+    options.cohort = 256;
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::move(machine), &cpu::table<float>()});
+    RandomStructure atoms(900, 22.0, 3, model.config().rcut, 8);
+    evaluate(engine, atoms.structure());
+    const graph::EdgeList& edges = atoms.structure().edges;
+    const double planned =
+        static_cast<double>(engine.memory_plan().total(edges.n_nodes, edges.n_edges()));
+    EXPECT_NEAR(static_cast<double>(counter.held) / planned, 1.0, 0.05) << name;
+    EXPECT_LE(engine.memory_plan().bytes_per_edge, 64);
+  }
+}
+
+TEST(Engine, BudgetIsKept) {
+  const ModelCase model("golden/neo.json");
+  RandomStructure atoms(300, 14.0, 3, model.config().rcut, 9);
+  const graph::EdgeList& edges = atoms.structure().edges;
+  model::EvaluatorOptions options;
+  options.cohort = 256;
+  const std::int64_t least =
+      literal_engine(model, options)->memory_plan().total(edges.n_nodes, edges.n_edges());
+  for (std::int64_t extra : {std::int64_t{0}, std::int64_t{5} << 20}) {
+    auto machine = std::make_unique<LiteralMachine>();
+    LiteralMachine& counter = *machine;
+    options.memory = least + extra;
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::move(machine), &cpu::table<float>()});
+    evaluate(engine, atoms.structure());
+    EXPECT_LE(counter.held, static_cast<std::int64_t>(1.02 * static_cast<double>(*options.memory)));
+    if (extra > 0) {
+      EXPECT_GT(counter.held, least + extra / 2);
+    }
+  }
+}
+
+TEST(Engine, RefusesWhatDoesNotFitAndSaysWhatWould) {
+  const ModelCase model("golden/mini.json");
+  auto machine = std::make_unique<LiteralMachine>();
+  LiteralMachine& counter = *machine;
+  model::EvaluatorOptions options;
+  options.cohort = 64;
+  StepEngine<float> engine(model.config(), model.weights(), options,
+                           {std::move(machine), &cpu::table<float>()});
+  RandomStructure small(50, 9.0, 3, model.config().rcut, 10);
+  RandomStructure large(2000, 29.0, 3, model.config().rcut, 10);
+  evaluate(engine, small.structure());
+  const std::int64_t before = counter.held;
+  counter.free = 1 << 20;
+  try {
+    evaluate(engine, large.structure());
+    FAIL() << "was not refused";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("not enough memory for 2000 atoms"),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("atoms fit"), std::string::npos);
+  }
+  EXPECT_LE(counter.held, before);
+  // What fitted before still does.
+  evaluate(engine, small.structure());
 }
 
 TEST(Engine, TwoThousandNeighborsAreRight) {
