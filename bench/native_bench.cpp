@@ -50,7 +50,7 @@ Options parse(int argc, char** argv) {
     } else if (word == "--memory") {
       options.evaluator.memory = std::stoll(value());
     } else if (word == "--cohort") {
-      options.cohort = std::stoi(value());
+      options.cohort = options.evaluator.cohort = std::stoi(value());
     } else if (word == "--repeat") {
       options.repeat = std::stoi(value());
     } else {
@@ -81,8 +81,8 @@ class CohortMachine final : public kernels::Machine {
   void synchronize() override {}
   int lanes() const override { return inner_->lanes(); }
   int preferred_count(std::int64_t bytes, int limit) const override {
-    constexpr int kEdgeLimit = 8192;  // the default of EvaluatorOptions: asked for edges
-    return edges_ && limit == kEdgeLimit ? *edges_ : inner_->preferred_count(bytes, limit);
+    // Only edges have a limit of the user's.
+    return edges_ && limit == *edges_ ? limit : inner_->preferred_count(bytes, limit);
   }
   void for_each(int n, Task task, void* context) override { inner_->for_each(n, task, context); }
 

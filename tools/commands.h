@@ -34,7 +34,7 @@ struct RunOptions {
   std::string device = "auto";
   std::string precision = kDefaultIsFloat64 ? "float64" : "float32";
   std::string memory = "auto";
-  int cohort = 8192;
+  int cohort = 0;  // what suits the machine
   std::optional<std::string> head;
   bool ema = false;
 };

@@ -51,7 +51,9 @@ void add_run_options(CLI::App& command, RunOptions& run) {
   command.add_option("--precision", run.precision, "float32 or float64")
       ->type_name("NAME")
       ->capture_default_str();
-  command.add_option("--cohort", run.cohort, "largest number of edges processed at a time")
+  command
+      .add_option("--cohort", run.cohort,
+                  "most edges worked on at a time; 0: what suits the machine")
       ->type_name("N")
       ->capture_default_str();
   command.add_option("--memory", run.memory, "bytes the model may use (4G, 500M), min or auto")

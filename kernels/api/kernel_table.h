@@ -7,6 +7,7 @@
 
 #include "kernels/api/attention_logits.h"
 #include "kernels/api/common.h"
+#include "kernels/api/edge_condition.h"
 #include "kernels/api/edge_force.h"
 #include "kernels/api/edge_geometry.h"
 #include "kernels/api/energy_head.h"
@@ -45,6 +46,9 @@ class Machine {
   virtual bool host_memory() const = 0;
   /// Bytes that can still be allocated.
   virtual std::int64_t free_bytes() const = 0;
+  /// Bytes that operations hold beside what `allocate` returned: weights in other forms, made at
+  /// their first use.
+  virtual std::int64_t extra_bytes() const { return 0; }
 
   /// Memory for `bytes` bytes, aligned to 256; throws InputError when there is not enough.
   virtual void* allocate(std::size_t bytes) = 0;
@@ -75,6 +79,9 @@ struct KernelTable {
   /// Elements of workspace for each edge, and for each item of a grid product.
   std::int64_t (*so2_stack_work)(const MessageShape&) = nullptr;
   std::int64_t (*grid_product_work)(const GridShape&) = nullptr;
+  /// Elements of workspace for a number of edges; more if a backward call follows.
+  std::int64_t (*edge_condition_work)(const EdgeConditionNet<Real>&, int count,
+                                      bool backward) = nullptr;
 
   void (*gemm)(const GemmArgs<Real>&, Stream) = nullptr;
 
@@ -85,6 +92,8 @@ struct KernelTable {
   void (*rms_norm_silu_backward)(const RmsNormSiluBackwardArgs<Real>&, Stream) = nullptr;
   void (*pair_bias)(const PairBiasArgs<Real>&, Stream) = nullptr;
   void (*pair_bias_backward)(const PairBiasBackwardArgs<Real>&, Stream) = nullptr;
+  void (*edge_condition)(const EdgeConditionArgs<Real>&, Stream) = nullptr;
+  void (*edge_condition_backward)(const EdgeConditionBackwardArgs<Real>&, Stream) = nullptr;
 
   void (*node_degree)(const NodeDegreeArgs<Real>&, Stream) = nullptr;
   void (*node_degree_backward)(const NodeDegreeBackwardArgs<Real>&, Stream) = nullptr;

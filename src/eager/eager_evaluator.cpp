@@ -44,17 +44,24 @@ at::TensorOptions tensor_options(const EvaluatorOptions& options) {
   return out.device(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index)));
 }
 
+/// The options with a number of edges where the user leaves it to the engine.
+EvaluatorOptions with_cohort(EvaluatorOptions options) {
+  constexpr int kUsualCohort = 8192;
+  if (options.cohort == 0) options.cohort = kUsualCohort;
+  return options;
+}
+
 class EagerEvaluator final : public model::Evaluator {
  public:
   EagerEvaluator(const ModelConfig& config, const Weights& weights, const EvaluatorOptions& options)
       : config_(config),
-        options_(options),
+        options_(with_cohort(options)),
         tensor_options_(tensor_options(options)),
         store_(weights, tensor_options_),
         embedding_(config_, store_.scope("descriptor")),
         blocks_(config_, store_.scope("descriptor"), embedding_),
         fitting_(config_, store_.scope("fitting_net"), store_("fitting_net.bias_atom_e")) {
-    if (options.cohort < 1) throw InputError("cohort: must be at least 1 edge");
+    if (options.cohort < 0) throw InputError("cohort: must be at least 1 edge");
     const at::TensorOptions exact = tensor_options_.dtype(at::kDouble);
     const auto n_types = static_cast<int64_t>(config_.n_types());
     out_bias_ = constant(weights.at("out_bias").to<double>(), {n_types}, exact);

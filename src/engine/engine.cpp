@@ -26,6 +26,25 @@ std::string number(double value) {
   return text;
 }
 
+/// What a step may take beyond the plan's formula, and how large it may be.
+std::string kept_line(const model::MemoryPlan& plan) {
+  constexpr double kNeighbors = 100;
+  std::string line;
+  if (plan.kept_bytes_per_edge > 0 && !(plan.budget && *plan.budget == 0)) {
+    line = "up to " + std::to_string(plan.kept_bytes_per_edge) + " bytes per edge more, " +
+           (plan.budget ? megabytes(*plan.budget) + " in all"
+                        : "at most " + megabytes(plan.kept_limit)) +
+           ", save making them again";
+  }
+  if (plan.available > 0) {
+    std::int64_t bytes = plan.available;
+    if (plan.budget && *plan.budget > 0) bytes = std::min(bytes, *plan.budget);
+    line += (line.empty() ? "" : "; ") + std::string("room for about ") +
+            std::to_string(plan.most_atoms(bytes, kNeighbors)) + " atoms with 100 neighbors each";
+  }
+  return line;
+}
+
 /// Takes CUDA where it can be used, if the user leaves the choice; processes share devices evenly.
 void choose_device(bool automatic, model::EvaluatorOptions& options) {
   if (!automatic && options.device == model::Device::kCpu) return;
@@ -99,6 +118,8 @@ std::vector<std::string> start_report(const LoadedModel& model) {
                   std::to_string(plan.bytes_per_atom) + " bytes per atom + " +
                   std::to_string(plan.bytes_per_edge) + " bytes per edge, cohorts of " +
                   std::to_string(plan.cohort) + " edges");
+  const std::string kept = kept_line(plan);
+  if (!kept.empty()) lines.push_back("             " + kept);
   return lines;
 }
 

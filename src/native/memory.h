@@ -40,6 +40,7 @@ class Memory {
   }
 
   T* data() const { return data_; }
+  std::int64_t size() const { return capacity_; }
   std::int64_t bytes() const { return capacity_ * static_cast<std::int64_t>(sizeof(T)); }
 
   void release() {
@@ -52,26 +53,6 @@ class Memory {
   kernels::Machine* machine_;
   T* data_ = nullptr;
   std::int64_t capacity_ = 0;
-};
-
-/// An array of the caller, as a machine sees it: in place, or a copy on the device.
-template <class T>
-class Mirror {
- public:
-  explicit Mirror(kernels::Machine& machine) : machine_(&machine), copy_(machine) {}
-
-  const T* update(const T* host, std::int64_t count) {
-    if (machine_->host_memory()) return data_ = host;
-    T* copy = copy_.reserve(count);
-    if (count > 0) machine_->upload(copy, host, static_cast<std::size_t>(count) * sizeof(T));
-    return data_ = copy;
-  }
-  const T* data() const { return data_; }
-
- private:
-  kernels::Machine* machine_;
-  Memory<T> copy_;
-  const T* data_ = nullptr;
 };
 
 /// Hands out the buffers of one lane one behind the other. Without memory it only counts: the

@@ -23,7 +23,7 @@ std::unique_ptr<model::Evaluator> make_evaluator(const model::ModelConfig& confi
   if (const auto option = unsupported_option(config)) {
     throw InputError("engine native does not cover " + *option + "; use 'engine eager'");
   }
-  if (options.cohort < 1) throw InputError("cohort must be at least 1");
+  if (options.cohort < 0) throw InputError("cohort must be at least 1");
   return options.precision == model::Precision::kFloat32 ? make<float>(config, weights, options)
                                                          : make<double>(config, weights, options);
 }

@@ -13,11 +13,24 @@ namespace dpa4::native {
 
 namespace {
 
-/// Fraction of the free memory that kept pre-activations may take when the user gives no budget.
-constexpr double kDefaultBudget = 0.25;
+/// Fraction of the free memory that kept pre-activations may take when the user gives no budget: on
+/// a device hardly anybody else wants it.
+constexpr double kKeptPartOfHost = 0.25, kKeptPartOfDevice = 0.5;
 
 /// A cohort should hold the edges of a destination: one that is cut in two is looked at twice.
 constexpr int kUsualNeighbors = 128;
+
+/// Buffers take at most this part of the free memory or of the user's budget ...
+constexpr std::int64_t kBufferPart = 8;
+/// ... but as much as the arrays of this many atoms, or as a cohort of this many edges, is always
+/// given to them.
+constexpr std::int64_t kFewAtoms = 4096, kFewEdges = 16384;
+
+/// Edges of a cohort and nodes of a chunk beyond which no machine becomes faster.
+constexpr int kMostEdges = 1 << 17, kMostNodes = 1 << 16;
+
+/// Arrays that have to grow during a run grow by this part more than they must.
+constexpr std::int64_t kSlackPart = 32;
 
 }  // namespace
 
@@ -32,49 +45,16 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
       radial_(context_, store_, config),
       initial_(context_, store_, config, radial_),
       readout_(context_, store_, config),
-      type_(*backend_.machine),
-      src_(*backend_.machine),
-      dst_(*backend_.machine),
-      dst_begin_(*backend_.machine),
-      by_src_order_(*backend_.machine),
-      src_begin_(*backend_.machine),
-      kept_row_(*backend_.machine),
-      vec_(*backend_.machine),
-      aparam_(*backend_.machine),
-      kappa_(*backend_.machine),
-      gate_partial_(*backend_.machine),
-      gate_(*backend_.machine),
-      environment_(*backend_.machine),
-      features_(*backend_.machine),
-      query_(*backend_.machine),
-      key_(*backend_.machine),
-      logit_(*backend_.machine),
-      grad_x_(*backend_.machine),
-      grad_sum_(*backend_.machine),
-      row_sum_(*backend_.machine),
-      grad_features_(*backend_.machine),
-      grad_query_(*backend_.machine),
-      grad_key_(*backend_.machine),
-      grad_environment_(*backend_.machine),
-      grad_degree_(*backend_.machine),
-      grad_kappa_(*backend_.machine),
-      grad_gate_(*backend_.machine),
-      grad_vec_(*backend_.machine),
-      energy_(*backend_.machine),
-      force_(*backend_.machine),
-      node_virial_(*backend_.machine),
-      kept_(*backend_.machine) {
+      array_memory_(*backend_.machine),
+      kept_(*backend_.machine),
+      kept_row_(*backend_.machine) {
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const int index = static_cast<int>(i);
     Message<Real> message(context_, store_, config, index, radial_);
     const kernels::MessageShape shape = message.shape();
     blocks_.push_back(std::make_unique<Block>(
         Block{std::move(message), NodeUpdate<Real>(context_, store_, config, index, shape)}));
-    inputs_.emplace_back(*backend_.machine);
-    sums_.emplace_back(*backend_.machine);
-    lses_.emplace_back(*backend_.machine);
   }
-  if (blocks_.empty()) inputs_.emplace_back(*backend_.machine);
 
   type_embedding_ =
       store_.matrix("descriptor.type_embedding.adam_type_embedding").row_range(0, config.n_types());
@@ -97,13 +77,77 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
   }
   store_.forget_weights();
 
+  plan_buffers();
+  warm_up();
+}
+
+/// What is kept of nodes and edges, and how many of them are worked on at a time.
+template <class Real>
+void StepEngine<Real>::plan_buffers() {
   const kernels::Machine& machine = *backend_.machine;
   const std::int64_t real = sizeof(Real);
-  cohort_ = std::min(
-      options.cohort,
-      std::max(machine.preferred_count(lane_size(1, 0) * real, options.cohort), kUsualNeighbors));
-  chunk_ = machine.preferred_count(lane_size(0, 1) * real, 1 << 16);
-  lane_elements_ = lane_size(cohort_, chunk_);
+  sizes_.row = row(0);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const kernels::MessageShape& shape = blocks_[i]->message.shape();
+    sizes_.blocks.push_back({row(i), blocks_[i]->update.hidden_row(), shape.weights()});
+    sizes_.hidden = std::max<std::int64_t>(sizes_.hidden, shape.hidden());
+    sizes_.hidden_row = std::max<std::int64_t>(sizes_.hidden_row, blocks_[i]->update.hidden_row());
+    sizes_.weights = std::max<std::int64_t>(sizes_.weights, shape.weights());
+  }
+  sizes_.environment = std::max(initial_.environment_width(), 1);
+  sizes_.n_aparam = readout_.n_aparam();
+  sizes_.gate = config_.bridging_zbl;
+  sizes_.mirrors = !machine.host_memory();
+
+  // Buffers of all lanes together: never smaller than the arrays of a few thousand atoms, as less
+  // would save nothing that counts and cost speed.
+  const std::int64_t edge = lane_size(1, 0) * real, node = lane_size(0, 1) * real;
+  const std::int64_t least =
+      std::min(array_bytes<Real>(sizes_, {kFewAtoms, kFewAtoms, kFewAtoms * kUsualNeighbors}),
+               kFewEdges * edge);
+  std::int64_t most = machine.free_bytes() / (kBufferPart * std::max(1, options_.sharers));
+  if (options_.memory) most = std::min(most, *options_.memory / kBufferPart);
+  const std::int64_t lane = std::max(least, most) / machine.lanes();
+  const int edge_limit = options_.cohort > 0 ? options_.cohort : kMostEdges;
+  const std::int64_t edges =
+      std::min<std::int64_t>(machine.preferred_count(edge, edge_limit), lane / edge);
+  cohort_ = static_cast<int>(
+      std::clamp<std::int64_t>(edges, std::min(kUsualNeighbors, edge_limit), edge_limit));
+  const std::int64_t nodes =
+      std::min<std::int64_t>(machine.preferred_count(node, kMostNodes), lane / node);
+  chunk_ = static_cast<int>(std::max<std::int64_t>(nodes, 1));
+}
+
+/// Runs a pair of atoms on a device: this loads the kernels and makes what they make at their first
+/// use, so that the plan knows how much memory that takes.
+template <class Real>
+void StepEngine<Real>::warm_up() {
+  kernels::Machine& machine = *backend_.machine;
+  if (!machine.host_memory()) {
+    const std::vector<double> aparam(static_cast<std::size_t>(2 * sizes_.n_aparam), 0);
+    const int type[2] = {0, 0}, src[2] = {1, 0}, dst[2] = {0, 1}, begin[3] = {0, 1, 2};
+    const int by_src[2] = {1, 0};
+    const double length = config_.rcut / 2, vec[6] = {0, 0, length, 0, 0, -length};
+    model::Structure pair;
+    pair.type = {type, 2};
+    pair.aparam = {aparam.data(), 2, static_cast<int>(sizes_.n_aparam)};
+    pair.edges.n_owned = pair.edges.n_nodes = 2;
+    pair.edges.src = {src, 2};
+    pair.edges.dst = {dst, 2};
+    pair.edges.vec = {vec, 2, 3};
+    pair.edges.dst_begin = {begin, 3};
+    pair.edges.by_src = {by_src, 2};
+    pair.edges.src_begin = {begin, 3};
+    model::NoHalo halo;
+    model::Evaluation result;
+    evaluate_structure(pair, halo, {}, result);
+    overhead_ = machine.extra_bytes();
+    release();
+  }
+  free_at_start_ = machine.free_bytes();
+  const double part = machine.host_memory() ? kKeptPartOfHost : kKeptPartOfDevice;
+  kept_limit_ = static_cast<std::int64_t>(part / std::max(1, options_.sharers) *
+                                          static_cast<double>(free_at_start_));
 }
 
 template <class Real>
@@ -135,7 +179,7 @@ std::int64_t StepEngine<Real>::row(std::size_t block) const {
 
 template <class Real>
 Real* StepEngine<Real>::input(std::size_t block) const {
-  return inputs_[block].data();
+  return arrays_.inputs[block];
 }
 
 template <class Real>
@@ -148,8 +192,8 @@ void StepEngine<Real>::run(int n, const Work& work) {
       n,
       [](void* opaque, int lane, int i) {
         const Context& c = *static_cast<Context*>(opaque);
-        Memory<Real>& memory = c.engine->lanes_[static_cast<std::size_t>(lane)];
-        (*c.work)(Arena<Real>(memory.data(), c.engine->lane_elements_), i);
+        const Memory<Real>& memory = c.engine->lanes_[static_cast<std::size_t>(lane)];
+        (*c.work)(Arena<Real>(memory.data(), memory.size()), i);
       },
       &context);
 }
@@ -287,16 +331,18 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   step_.n_owned = edges.n_owned;
   step_.n_nodes = edges.n_nodes;
   step_.n_edges = edges.n_edges();
-  step_.type = type_.update(structure.type.data(), step_.n_nodes);
-  step_.src = src_.update(edges.src.data(), step_.n_edges);
-  step_.dst = dst_.update(edges.dst.data(), step_.n_edges);
-  step_.vec = vec_.update(edges.vec.data(), std::int64_t{3} * step_.n_edges);
-  step_.dst_begin = dst_begin_.update(edges.dst_begin.data(), step_.n_owned + 1);
-  step_.by_src = by_src_order_.update(edges.by_src.data(), step_.n_edges);
-  step_.src_begin = src_begin_.update(edges.src_begin.data(), step_.n_nodes + 1);
   by_dst_.build(edges.dst_begin.data(), step_.n_owned, cohort_);
   by_src_.build(edges.src_begin.data(), step_.n_nodes, cohort_);
+  reserve({step_.n_owned, step_.n_nodes, step_.n_edges});
 
+  const std::int64_t owned = step_.n_owned, nodes = step_.n_nodes, n_edges = step_.n_edges;
+  step_.type = mirror(arrays_.type, structure.type.data(), nodes);
+  step_.src = mirror(arrays_.src, edges.src.data(), n_edges);
+  step_.dst = mirror(arrays_.dst, edges.dst.data(), n_edges);
+  step_.vec = mirror(arrays_.vec, edges.vec.data(), 3 * n_edges);
+  step_.dst_begin = mirror(arrays_.dst_begin, edges.dst_begin.data(), owned + 1);
+  step_.by_src = mirror(arrays_.by_src, edges.by_src.data(), n_edges);
+  step_.src_begin = mirror(arrays_.src_begin, edges.src_begin.data(), nodes + 1);
   const int n_aparam = readout_.n_aparam();
   if (n_aparam > 0) {
     if (structure.aparam.extent(0) != step_.n_owned || structure.aparam.extent(1) != n_aparam) {
@@ -304,16 +350,9 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
                        " atomic parameters (aparam) for every atom");
     }
     host_aparam_ = readout_.normalized_aparam(structure.aparam.data(), step_.n_owned);
-    aparam_.update(host_aparam_.data(), static_cast<std::int64_t>(host_aparam_.size()));
+    step_aparam_ = mirror(arrays_.aparam, host_aparam_.data(), owned * n_aparam);
   }
-
-  reserve_nodes_and_edges();
-  choose_kept_edges();
-  if (kept_edges_ > 0) {
-    host_kept_row_.assign(static_cast<std::size_t>(step_.n_edges), -1);
-    for (int p = 0; p < kept_edges_; ++p) host_kept_row_[edges.by_src(p)] = p;
-    kept_row_.update(host_kept_row_.data(), step_.n_edges);
-  }
+  choose_kept_edges(edges);
   if (halo.active()) {
     int width = 9;
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -322,114 +361,121 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   }
 }
 
+/// The array as the machine sees it: in place, or copied.
 template <class Real>
-void StepEngine<Real>::reserve_nodes_and_edges() {
-  const std::int64_t nodes = std::max(step_.n_nodes, 1), owned = std::max(step_.n_owned, 1);
-  const std::int64_t edges = std::max(step_.n_edges, 1);
-  if (nodes > reserved_nodes_ || edges > reserved_edges_) {
-    refuse_what_does_not_fit();
-    reserved_nodes_ = std::max(reserved_nodes_, nodes);
-    reserved_edges_ = std::max(reserved_edges_, edges);
+template <class T>
+const T* StepEngine<Real>::mirror(T* copy, const T* array, std::int64_t count) {
+  if (backend_.machine->host_memory()) return array;
+  backend_.machine->upload(copy, array, static_cast<std::size_t>(count) * sizeof(T));
+  return copy;
+}
+
+template <class Real>
+void StepEngine<Real>::release() {
+  reserved_ = {};
+  array_memory_.release();
+  lanes_.clear();
+  kept_.release();
+  kept_row_.release();
+}
+
+template <class Real>
+void StepEngine<Real>::reserve(const StepCounts& counts) {
+  kernels::Machine& machine = *backend_.machine;
+  const std::size_t lanes = static_cast<std::size_t>(machine.lanes());
+  if (reserved_.covers(counts) && lanes_.size() >= lanes) return;
+  StepCounts wanted = counts;
+  if (reserved_.nodes > 0) {
+    // A system that grows would otherwise be given new arrays in every step.
+    const auto grown = [](std::int64_t before, std::int64_t now) {
+      return now > before ? now + now / kSlackPart : before;
+    };
+    wanted = {grown(reserved_.owned, counts.owned), grown(reserved_.nodes, counts.nodes),
+              grown(reserved_.edges, counts.edges)};
   }
-  std::int64_t widest = row(0), hidden = 1, hidden_row = 1, weights = 1;
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const kernels::MessageShape& shape = blocks_[i]->message.shape();
-    inputs_[i].reserve(nodes * row(i));
-    sums_[i].reserve(owned * blocks_[i]->update.hidden_row());
-    lses_[i].reserve(owned * shape.weights());
-    hidden = std::max<std::int64_t>(hidden, shape.hidden());
-    hidden_row = std::max<std::int64_t>(hidden_row, blocks_[i]->update.hidden_row());
-    weights = std::max<std::int64_t>(weights, shape.weights());
-  }
-  if (blocks_.empty()) inputs_[0].reserve(nodes * row(0));
-  kappa_.reserve(owned);
-  if (config_.bridging_zbl) {
-    gate_partial_.reserve(2 * nodes);
-    gate_.reserve(nodes);
-    grad_gate_.reserve(nodes);
-  }
-  environment_.reserve(owned * 4 * std::max(initial_.environment_width(), 1));
-  grad_environment_.reserve(owned * 4 * std::max(initial_.environment_width(), 1));
-  grad_degree_.reserve(owned);
-  grad_kappa_.reserve(owned);
-  grad_x_.reserve(nodes * widest);
-  if (!blocks_.empty()) {
-    features_.reserve(nodes * hidden_row);
-    query_.reserve(nodes * hidden);
-    key_.reserve(nodes * hidden);
-    logit_.reserve(edges * weights);
-    grad_sum_.reserve(owned * hidden_row);
-    row_sum_.reserve(owned * weights);
-    grad_features_.reserve(nodes * hidden_row);
-    grad_query_.reserve(nodes * hidden);
-    grad_key_.reserve(nodes * hidden);
-  }
-  grad_vec_.reserve(3 * edges);
-  energy_.reserve(owned);
-  force_.reserve(3 * nodes);
-  node_virial_.reserve(9 * nodes);
-  const std::size_t lanes = static_cast<std::size_t>(backend_.machine->lanes());
-  while (lanes_.size() < lanes) lanes_.emplace_back(*backend_.machine);
-  for (std::size_t i = 0; i < lanes; ++i) lanes_[i].reserve(lane_elements_);
+  kept_.release();  // made again with what is left
+  kept_row_.release();
+  refuse_what_does_not_fit(counts);
+  reserved_ = {};
+  array_memory_.release();
+  Carver carver(array_memory_.reserve(array_bytes<Real>(sizes_, wanted)));
+  arrays_.lay_out(carver, sizes_, wanted);
+  const std::int64_t elements =
+      lane_size(static_cast<int>(std::min<std::int64_t>(cohort_, wanted.edges)),
+                static_cast<int>(std::min<std::int64_t>(chunk_, wanted.nodes)));
+  while (lanes_.size() < lanes) lanes_.emplace_back(machine);
+  for (Memory<Real>& lane : lanes_) lane.reserve(elements);
+  reserved_ = wanted;
 }
 
 /// Throws before anything is allocated if the plan needs more than there is.
 template <class Real>
-void StepEngine<Real>::refuse_what_does_not_fit() {
-  kept_.release();  // made again with what is left
+void StepEngine<Real>::refuse_what_does_not_fit(const StepCounts& counts) {
   const model::MemoryPlan plan = memory_plan();
-  const std::int64_t held = reserved_nodes_ > 0 ? plan.total(reserved_nodes_, reserved_edges_) : 0;
+  const std::int64_t held = reserved_.nodes > 0 ? plan.total(reserved_.nodes, reserved_.edges)
+                                                : plan.fixed_bytes - plan.buffer_bytes;
+  const std::int64_t needed = plan.total(counts.nodes, counts.edges);
   const std::int64_t there_is = backend_.machine->free_bytes() + held;
-  if (plan.total(step_.n_nodes, step_.n_edges) <= there_is) return;
-  const double per_atom =
-      static_cast<double>(plan.bytes_per_atom) +
-      static_cast<double>(plan.bytes_per_edge) * step_.n_edges / std::max(step_.n_nodes, 1);
-  const double most = std::max(0.0, static_cast<double>(there_is - plan.fixed_bytes) / per_atom);
-  throw InputError("not enough memory for " + std::to_string(step_.n_nodes) + " atoms with " +
-                   std::to_string(step_.n_edges) +
-                   " edges: " + std::to_string(plan.total(step_.n_nodes, step_.n_edges) >> 20) +
-                   " MiB are needed and " + std::to_string(there_is >> 20) +
-                   " MiB free; at this density about " +
-                   std::to_string(static_cast<std::int64_t>(most)) +
+  const bool beyond_budget = options_.memory && *options_.memory > 0 && needed > *options_.memory;
+  if (needed <= there_is && !beyond_budget) return;
+  const std::int64_t limit = beyond_budget ? std::min(*options_.memory, there_is) : there_is;
+  const double neighbors = static_cast<double>(counts.edges) /
+                           static_cast<double>(std::max<std::int64_t>(counts.nodes, 1));
+  throw InputError("not enough memory for " + std::to_string(counts.nodes) + " atoms with " +
+                   std::to_string(counts.edges) + " edges: " + std::to_string(needed >> 20) +
+                   " MiB are needed and " + std::to_string(limit >> 20) +
+                   (beyond_budget ? " MiB allowed by the keyword memory" : " MiB free") +
+                   "; at this density about " + std::to_string(plan.most_atoms(limit, neighbors)) +
                    " atoms fit; use more ranks, a smaller cohort or fewer threads");
 }
 
+/// Bytes of pre-activations of an edge that is not recomputed, in all blocks.
 template <class Real>
-void StepEngine<Real>::choose_kept_edges() {
-  kept_edges_ = 0;
-  std::int64_t per_edge = 0;
+std::int64_t StepEngine<Real>::kept_bytes_per_edge() const {
+  std::int64_t elements = 0;
   for (const auto& block : blocks_) {
-    if (block->message.n_layers() > 0) {
-      per_edge += block->message.kept_size() * static_cast<std::int64_t>(sizeof(Real));
-    }
+    if (block->message.n_layers() > 0) elements += block->message.kept_size();
   }
+  return elements > 0 ? elements * static_cast<std::int64_t>(sizeof(Real)) +
+                            static_cast<std::int64_t>(sizeof(int))
+                      : 0;
+}
+
+template <class Real>
+void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges) {
+  kept_edges_ = 0;
+  const std::int64_t per_edge = kept_bytes_per_edge();
   if (per_edge == 0) return;
-  std::int64_t room = kept_.bytes();
-  if (options_.memory) {
-    room = *options_.memory - memory_plan().total(step_.n_nodes, step_.n_edges);
-  } else if (room < per_edge * step_.n_edges) {
-    room = static_cast<std::int64_t>(
-        kDefaultBudget / std::max(1, options_.sharers) *
-        static_cast<double>(backend_.machine->free_bytes() + kept_.bytes()));
+  const std::int64_t elements =
+      (per_edge - static_cast<std::int64_t>(sizeof(int))) / static_cast<std::int64_t>(sizeof(Real));
+  std::int64_t room = kept_.bytes() + kept_row_.bytes();
+  if (room < per_edge * step_.n_edges) {
+    // What others have taken since the start is not there any more.
+    const std::int64_t there_is = room + backend_.machine->free_bytes();
+    room = std::min(memory_plan().kept_bytes(step_.n_nodes, step_.n_edges), there_is);
   }
   const std::int64_t limit = std::clamp<std::int64_t>(room / per_edge, 0, step_.n_edges);
   for (const Cohort& cohort : by_src_.cohorts()) {
     if (cohort.first + cohort.count > limit) break;
     kept_edges_ = cohort.first + cohort.count;
   }
-  kept_.reserve(kept_edges_ * (per_edge / static_cast<std::int64_t>(sizeof(Real))));
+  if (kept_edges_ == 0) return;
+  kept_.reserve(kept_edges_ * elements);
+  host_kept_row_.assign(static_cast<std::size_t>(step_.n_edges), -1);
+  for (int p = 0; p < kept_edges_; ++p) host_kept_row_[edges.by_src(p)] = p;
+  step_kept_row_ = mirror(kept_row_.reserve(step_.n_edges), host_kept_row_.data(), step_.n_edges);
 }
 
 template <class Real>
 MessageNodes<Real> StepEngine<Real>::message_nodes(std::size_t block) const {
   MessageNodes<Real> nodes;
-  nodes.features = features_.data();
-  nodes.query = query_.data();
-  nodes.key = key_.data();
-  nodes.gate = config_.bridging_zbl ? gate_.data() : nullptr;
-  nodes.logit = logit_.data();
-  nodes.lse = lses_[block].data();
-  nodes.sum = sums_[block].data();
+  nodes.features = arrays_.features;
+  nodes.query = arrays_.query;
+  nodes.key = arrays_.key;
+  nodes.gate = config_.bridging_zbl ? arrays_.gate : nullptr;
+  nodes.logit = arrays_.logit;
+  nodes.lse = arrays_.lses[block];
+  nodes.sum = arrays_.sums[block];
   return nodes;
 }
 
@@ -438,7 +484,7 @@ KeptStacks<Real> StepEngine<Real>::kept_stacks(std::size_t block) const {
   KeptStacks<Real> kept;
   if (kept_edges_ == 0 || blocks_[block]->message.n_layers() == 0) return kept;
   kept.edges = kept_edges_;
-  kept.row = kept_row_.data();
+  kept.row = step_kept_row_;
   kept.data = kept_.data();
   for (std::size_t i = 0; i < block; ++i) {
     if (blocks_[i]->message.n_layers() > 0) {
@@ -454,18 +500,18 @@ NodeRange<Real> StepEngine<Real>::node_range(std::size_t block, int first, int c
   NodeRange<Real> nodes;
   nodes.count = count;
   nodes.x = input(block) + first * row(block);
-  nodes.features = features_.data() + first * hidden_row;
-  nodes.sum = sums_[block].data() + first * hidden_row;
-  nodes.kappa = kappa_.data() + first;
+  nodes.features = arrays_.features + first * hidden_row;
+  nodes.sum = arrays_.sums[block] + first * hidden_row;
+  nodes.kappa = arrays_.kappa + first;
   return nodes;
 }
 
 template <class Real>
 InitialNodes<Real> StepEngine<Real>::initial_nodes() const {
   InitialNodes<Real> nodes;
-  nodes.kappa = kappa_.data();
-  nodes.gate = config_.bridging_zbl ? gate_.data() : nullptr;
-  nodes.environment = environment_.data();
+  nodes.kappa = arrays_.kappa;
+  nodes.gate = config_.bridging_zbl ? arrays_.gate : nullptr;
+  nodes.environment = arrays_.environment;
   nodes.x = input(0);
   return nodes;
 }
@@ -480,17 +526,17 @@ void StepEngine<Real>::make_gate(model::HaloExchange& halo) {
     args.by_src = step_.by_src;
     args.shape = radial_.shape();
     args.vec = step_.vec;
-    args.partial = gate_partial_.data();
+    args.partial = arrays_.gate_partial;
     context_.table->source_gate_partial(args, context_.stream());
   });
   if (halo.active()) {
-    exchange(halo, false, gate_partial_.data(), 2, false);
-    exchange(halo, true, gate_partial_.data(), 2, false);
+    exchange(halo, false, arrays_.gate_partial, 2, false);
+    exchange(halo, true, arrays_.gate_partial, 2, false);
   }
   kernels::SourceGateArgs<Real> args;
   args.node_count = step_.n_nodes;
-  args.partial = gate_partial_.data();
-  args.gate = gate_.data();
+  args.partial = arrays_.gate_partial;
+  args.gate = arrays_.gate;
   context_.table->source_gate(args, context_.stream());
 }
 
@@ -498,7 +544,7 @@ template <class Real>
 void StepEngine<Real>::make_initial_state(model::HaloExchange& halo) {
   if (config_.bridging_zbl) make_gate(halo);
   for_chunks(step_.n_owned, [&](Arena<Real>, int first, int count) {
-    initial_.degree(step_, first, count, kappa_.data());
+    initial_.degree(step_, first, count, arrays_.kappa);
   });
   const InitialNodes<Real> nodes = initial_nodes();
   if (initial_.seeded()) {
@@ -518,9 +564,9 @@ void StepEngine<Real>::make_features(std::size_t block) {
   const int hidden = blocks_[block]->message.shape().hidden();
   for_chunks(step_.n_nodes, [&](Arena<Real> arena, int first, int count) {
     update.make_features(count, input(block) + first * row(block),
-                         features_.data() + first * static_cast<std::int64_t>(update.hidden_row()),
-                         query_.data() + first * static_cast<std::int64_t>(hidden),
-                         key_.data() + first * static_cast<std::int64_t>(hidden), arena);
+                         arrays_.features + first * static_cast<std::int64_t>(update.hidden_row()),
+                         arrays_.query + first * static_cast<std::int64_t>(hidden),
+                         arrays_.key + first * static_cast<std::int64_t>(hidden), arena);
   });
 }
 
@@ -541,14 +587,13 @@ void StepEngine<Real>::finish_forward() {
   const std::size_t last = bare ? 0 : blocks_.size() - 1;
   const std::int64_t widest = row(0);
   for_chunks(step_.n_owned, [&](Arena<Real> arena, int first, int count) {
-    Real* grad = grad_x_.data() + first * widest;
-    const Real* aparam =
-        readout_.n_aparam() > 0
-            ? aparam_.data() + static_cast<std::int64_t>(first) * readout_.n_aparam()
-            : nullptr;
+    Real* grad = arrays_.grad_x + first * widest;
+    const Real* aparam = readout_.n_aparam() > 0
+                             ? step_aparam_ + static_cast<std::int64_t>(first) * readout_.n_aparam()
+                             : nullptr;
     if (bare) {
       readout_.evaluate(count, step_.type + first, input(0) + first * widest, widest, aparam,
-                        energy_.data() + first, grad, widest, arena);
+                        arrays_.energy + first, grad, widest, arena);
       return;
     }
     const NodeUpdate<Real>& update = blocks_[last]->update;
@@ -556,12 +601,12 @@ void StepEngine<Real>::finish_forward() {
     const NodeRange<Real> nodes = node_range(last, first, count);
     update.update(nodes, buffers);
     readout_.evaluate(count, step_.type + first, buffers.state.back(), row(last), aparam,
-                      energy_.data() + first, grad, widest, arena);
+                      arrays_.energy + first, grad, widest, arena);
     const int weights = blocks_[last]->message.shape().weights();
     const std::int64_t hidden_row = update.hidden_row();
-    update.update_backward(nodes, buffers, grad, widest, grad_sum_.data() + first * hidden_row,
-                           row_sum_.data() + static_cast<std::int64_t>(first) * weights,
-                           grad_features_.data() + first * hidden_row, grad_kappa_.data() + first);
+    update.update_backward(nodes, buffers, grad, widest, arrays_.grad_sum + first * hidden_row,
+                           arrays_.row_sum + static_cast<std::int64_t>(first) * weights,
+                           arrays_.grad_features + first * hidden_row, arrays_.grad_kappa + first);
   });
 }
 
@@ -579,29 +624,29 @@ void StepEngine<Real>::block_backward(std::size_t block, model::HaloExchange& ha
       const typename NodeUpdate<Real>::Buffers buffers(arena, update, count, true);
       const NodeRange<Real> nodes = node_range(block, first, count);
       update.update(nodes, buffers);
-      update.update_backward(nodes, buffers, grad_x_.data() + first * widest, widest,
-                             grad_sum_.data() + first * hidden_row,
-                             row_sum_.data() + static_cast<std::int64_t>(first) * shape.weights(),
-                             grad_features_.data() + first * hidden_row,
-                             grad_kappa_.data() + first);
+      update.update_backward(nodes, buffers, arrays_.grad_x + first * widest, widest,
+                             arrays_.grad_sum + first * hidden_row,
+                             arrays_.row_sum + static_cast<std::int64_t>(first) * shape.weights(),
+                             arrays_.grad_features + first * hidden_row,
+                             arrays_.grad_kappa + first);
     });
   }
   const std::int64_t copies = step_.n_nodes - step_.n_owned;
-  machine.zero(grad_features_.data() + step_.n_owned * hidden_row,
+  machine.zero(arrays_.grad_features + step_.n_owned * hidden_row,
                static_cast<std::size_t>(copies * hidden_row) * sizeof(Real));
-  machine.zero(grad_key_.data(), static_cast<std::size_t>(step_.n_nodes * hidden) * sizeof(Real));
-  machine.zero(grad_query_.data() + step_.n_owned * hidden,
+  machine.zero(arrays_.grad_key, static_cast<std::size_t>(step_.n_nodes * hidden) * sizeof(Real));
+  machine.zero(arrays_.grad_query + step_.n_owned * hidden,
                static_cast<std::size_t>(copies * hidden) * sizeof(Real));
 
   const MessageNodes<Real> nodes = message_nodes(block);
   const KeptStacks<Real> kept = kept_stacks(block);
   MessageGradients<Real> gradients;
-  gradients.sum = grad_sum_.data();
-  gradients.row_sum = row_sum_.data();
-  gradients.features = grad_features_.data();
-  gradients.key = grad_key_.data();
-  gradients.gate = config_.bridging_zbl ? grad_gate_.data() : nullptr;
-  gradients.vec = grad_vec_.data();
+  gradients.sum = arrays_.grad_sum;
+  gradients.row_sum = arrays_.row_sum;
+  gradients.features = arrays_.grad_features;
+  gradients.key = arrays_.grad_key;
+  gradients.gate = config_.bridging_zbl ? arrays_.grad_gate : nullptr;
+  gradients.vec = arrays_.grad_vec;
   for_groups(by_src_, [&](Arena<Real> arena, int i) {
     message.backward(step_, by_src_, by_src_.groups()[i], nodes, gradients, kept, arena);
   });
@@ -614,31 +659,31 @@ void StepEngine<Real>::block_backward(std::size_t block, model::HaloExchange& ha
       query.shape = shape;
       query.dst_begin = step_.dst_begin;
       query.src = step_.src;
-      query.grad_logit = logit_.data();
-      query.key = key_.data();
-      query.grad_query = grad_query_.data();
+      query.grad_logit = arrays_.logit;
+      query.key = arrays_.key;
+      query.grad_query = arrays_.grad_query;
       context_.table->query_gradient(query, context_.stream());
     }
     update.features_backward(
-        count, input(block) + first * row(block), features_.data() + first * hidden_row,
-        grad_features_.data() + first * hidden_row, grad_query_.data() + first * hidden,
-        grad_key_.data() + first * hidden, grad_x_.data() + first * widest, widest, arena);
+        count, input(block) + first * row(block), arrays_.features + first * hidden_row,
+        arrays_.grad_features + first * hidden_row, arrays_.grad_query + first * hidden,
+        arrays_.grad_key + first * hidden, arrays_.grad_x + first * widest, widest, arena);
   });
   // Copies of block 0 without seed hold constants; elsewhere their gradient belongs to the owner.
   if (halo.active() && (block > 0 || initial_.seeded())) {
-    exchange(halo, false, grad_x_.data(), static_cast<int>(widest), false);
+    exchange(halo, false, arrays_.grad_x, static_cast<int>(widest), false);
   }
 }
 
 template <class Real>
 void StepEngine<Real>::gate_backward(model::HaloExchange& halo) {
   if (halo.active()) {
-    exchange(halo, false, grad_gate_.data(), 1, false);
-    exchange(halo, true, grad_gate_.data(), 1, false);
+    exchange(halo, false, arrays_.grad_gate, 1, false);
+    exchange(halo, true, arrays_.grad_gate, 1, false);
   }
   for_groups(by_src_, [&](Arena<Real> arena, int i) {
-    initial_.gate_edges_backward(step_, by_src_, by_src_.groups()[i], gate_.data(),
-                                 grad_gate_.data(), grad_vec_.data(), arena);
+    initial_.gate_edges_backward(step_, by_src_, by_src_.groups()[i], arrays_.gate,
+                                 arrays_.grad_gate, arrays_.grad_vec, arena);
   });
   for_chunks(step_.n_owned, [&](Arena<Real>, int first, int count) {
     kernels::ZblPairArgs<Real> zbl;
@@ -650,8 +695,8 @@ void StepEngine<Real>::gate_backward(model::HaloExchange& halo) {
     zbl.vec = step_.vec;
     zbl.atomic_number = atomic_number_table_;
     zbl.included = zbl_included_;
-    zbl.energy = energy_.data();
-    zbl.grad_vec = grad_vec_.data();
+    zbl.energy = arrays_.energy;
+    zbl.grad_vec = arrays_.grad_vec;
     context_.table->zbl_pair(zbl, context_.stream());
   });
 }
@@ -660,12 +705,12 @@ template <class Real>
 void StepEngine<Real>::initial_backward(model::HaloExchange& halo) {
   const InitialNodes<Real> nodes = initial_nodes();
   InitialGradients<Real> gradients;
-  gradients.x = grad_x_.data();
-  gradients.environment = grad_environment_.data();
-  gradients.degree = grad_degree_.data();
-  gradients.kappa = config_.n_heads == 0 ? grad_kappa_.data() : nullptr;
-  gradients.gate = config_.bridging_zbl ? grad_gate_.data() : nullptr;
-  gradients.vec = grad_vec_.data();
+  gradients.x = arrays_.grad_x;
+  gradients.environment = arrays_.grad_environment;
+  gradients.degree = arrays_.grad_degree;
+  gradients.kappa = config_.n_heads == 0 ? arrays_.grad_kappa : nullptr;
+  gradients.gate = config_.bridging_zbl ? arrays_.grad_gate : nullptr;
+  gradients.vec = arrays_.grad_vec;
   for_chunks(step_.n_owned, [&](Arena<Real> arena, int first, int count) {
     initial_.scalars_backward(step_, first, count, nodes, gradients, arena);
   });
@@ -687,38 +732,47 @@ void StepEngine<Real>::read_results(model::HaloExchange& halo, model::Request re
     args.src_begin = step_.src_begin;
     args.by_src = step_.by_src;
     args.vec = step_.vec;
-    args.grad_vec = grad_vec_.data();
-    args.force = force_.data();
-    args.node_virial = node_virial_.data();
+    args.grad_vec = arrays_.grad_vec;
+    args.force = arrays_.force;
+    args.node_virial = arrays_.node_virial;
     context_.table->edge_force(args, context_.stream());
   });
+  collect_results(halo, request, result);
+}
+
+/// Reads the results in one piece, which is the only time that a step waits for the machine. With
+/// copies of other ranks' atoms the virial is complete before the gradients are sent home.
+template <class Real>
+void StepEngine<Real>::collect_results(model::HaloExchange& halo, model::Request request,
+                                       model::Evaluation& result) {
   kernels::Machine& machine = *backend_.machine;
   const std::size_t nodes = static_cast<std::size_t>(step_.n_nodes);
   const std::size_t owned = static_cast<std::size_t>(step_.n_owned);
-  const double* node_virial = node_virial_.data();
-  if (!machine.host_memory()) {
-    host_virial_.resize(9 * nodes);
-    machine.download(host_virial_.data(), node_virial, 9 * nodes * sizeof(double));
-    node_virial = host_virial_.data();
-  }
+  const double* energy = arrays_.energy;
+  const std::size_t count = static_cast<std::size_t>(arrays_.node_virial - energy) + 9 * nodes;
+  const auto read = [&] {
+    if (machine.host_memory()) return;
+    host_results_.resize(count);
+    machine.download(host_results_.data(), arrays_.energy, count * sizeof(double));
+    energy = host_results_.data();
+  };
+  read();
+  const auto force = [&] { return energy + (arrays_.force - arrays_.energy); };
+  const auto virial = [&] { return energy + (arrays_.node_virial - arrays_.energy); };
   result.virial.fill(0);
   for (std::size_t n = 0; n < nodes; ++n)
-    for (std::size_t k = 0; k < 9; ++k) result.virial[k] += node_virial[9 * n + k];
+    for (std::size_t k = 0; k < 9; ++k) result.virial[k] += virial()[9 * n + k];
   if (halo.active()) {
-    exchange(halo, false, force_.data(), 3, true);
-    if (request.atom_virial) exchange(halo, false, node_virial_.data(), 9, true);
+    exchange(halo, false, arrays_.force, 3, true);
+    if (request.atom_virial) exchange(halo, false, arrays_.node_virial, 9, true);
+    read();
   }
-  result.force.resize(3 * owned);
-  machine.download(result.force.data(), force_.data(), 3 * owned * sizeof(double));
-  result.atom_energy.resize(owned);
-  machine.download(result.atom_energy.data(), energy_.data(), owned * sizeof(double));
+  result.force.assign(force(), force() + 3 * owned);
+  result.atom_energy.assign(energy, energy + owned);
   result.energy = 0;
-  for (double energy : result.atom_energy) result.energy += energy;
+  for (double value : result.atom_energy) result.energy += value;
   result.atom_virial.clear();
-  if (request.atom_virial) {
-    result.atom_virial.resize(9 * owned);
-    machine.download(result.atom_virial.data(), node_virial_.data(), 9 * owned * sizeof(double));
-  }
+  if (request.atom_virial) result.atom_virial.assign(virial(), virial() + 9 * owned);
 }
 
 template <class Real>
@@ -738,11 +792,11 @@ void StepEngine<Real>::evaluate_structure(const model::Structure& structure,
   const std::size_t nodes = static_cast<std::size_t>(step_.n_nodes);
   const std::size_t owned = static_cast<std::size_t>(step_.n_owned);
   const std::size_t real = sizeof(Real);
-  machine.zero(grad_vec_.data(), std::size_t{3} * static_cast<std::size_t>(step_.n_edges) * real);
-  machine.zero(grad_x_.data(), nodes * static_cast<std::size_t>(row(0)) * real);
-  machine.zero(grad_kappa_.data(), owned * real);
-  machine.zero(energy_.data(), owned * sizeof(double));
-  if (config_.bridging_zbl) machine.zero(grad_gate_.data(), nodes * real);
+  machine.zero(arrays_.grad_vec, std::size_t{3} * static_cast<std::size_t>(step_.n_edges) * real);
+  machine.zero(arrays_.grad_x, nodes * static_cast<std::size_t>(row(0)) * real);
+  machine.zero(arrays_.grad_kappa, owned * real);
+  machine.zero(arrays_.energy, owned * sizeof(double));
+  if (config_.bridging_zbl) machine.zero(arrays_.grad_gate, nodes * real);
 
   make_initial_state(halo);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -775,29 +829,22 @@ std::string StepEngine<Real>::description() const {
 
 template <class Real>
 model::MemoryPlan StepEngine<Real>::memory_plan() const {
-  const std::int64_t real = sizeof(Real);
+  constexpr std::int64_t kMany = 1 << 16;  // the arrays' alignment does not show in a quotient
+  const std::int64_t real = sizeof(Real), lanes = backend_.machine->lanes();
   model::MemoryPlan plan;
   plan.cohort = cohort_;
-  plan.fixed_bytes = store_.bytes() + backend_.machine->lanes() * lane_elements_ * real;
-  std::int64_t node = 2 + 4 + 2 * 4 * initial_.environment_width() + row(0);  // elements of a node
-  std::int64_t hidden = 0, hidden_row = 0, weights = 0;
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const kernels::MessageShape& shape = blocks_[i]->message.shape();
-    node += row(i) + blocks_[i]->update.hidden_row() + shape.weights();
-    hidden = std::max<std::int64_t>(hidden, shape.hidden());
-    hidden_row = std::max<std::int64_t>(hidden_row, blocks_[i]->update.hidden_row());
-    weights = std::max<std::int64_t>(weights, shape.weights());
-  }
-  if (blocks_.empty()) node += row(0);
-  node += 3 * hidden_row + 4 * hidden + weights;
-  plan.bytes_per_atom = node * real + 13 * static_cast<std::int64_t>(sizeof(double));
-  plan.bytes_per_edge = (3 + weights) * real;
-  if (!backend_.machine->host_memory()) {
-    // Copies of the caller's arrays: type and two offsets of a node; ends, order and vector of an
-    // edge.
-    plan.bytes_per_atom += 3 * static_cast<std::int64_t>(sizeof(int));
-    plan.bytes_per_edge += 3 * static_cast<std::int64_t>(sizeof(int) + sizeof(double));
-  }
+  plan.chunk = chunk_;
+  plan.buffer_bytes = lanes * lane_size(cohort_, chunk_) * real;
+  plan.buffer_bytes_per_edge = lanes * lane_size(cohort_, 0) * real / cohort_;
+  plan.buffer_bytes_per_atom = lanes * lane_size(0, chunk_) * real / chunk_;
+  plan.fixed_bytes = store_.bytes() + overhead_ + plan.buffer_bytes;
+  const std::int64_t none = array_bytes<Real>(sizes_, {});
+  plan.bytes_per_atom = (array_bytes<Real>(sizes_, {kMany, kMany, 0}) - none) / kMany;
+  plan.bytes_per_edge = (array_bytes<Real>(sizes_, {0, 0, kMany}) - none) / kMany;
+  plan.kept_bytes_per_edge = kept_bytes_per_edge();
+  plan.kept_limit = kept_limit_;
+  plan.budget = options_.memory;
+  plan.available = free_at_start_ + store_.bytes() + overhead_;
   return plan;
 }
 

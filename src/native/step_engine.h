@@ -13,6 +13,7 @@
 #include "src/native/initial_state.h"
 #include "src/native/message.h"
 #include "src/native/node_update.h"
+#include "src/native/step_arrays.h"
 
 namespace dpa4::native {
 
@@ -51,9 +52,15 @@ class StepEngine final : public model::Evaluator {
   void evaluate_structure(const model::Structure& structure, model::HaloExchange& halo,
                           model::Request request, model::Evaluation& result);
   void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
-  void reserve_nodes_and_edges();
-  void refuse_what_does_not_fit();
-  void choose_kept_edges();
+  void plan_buffers();
+  void warm_up();
+  void release();
+  void reserve(const StepCounts& counts);
+  void refuse_what_does_not_fit(const StepCounts& counts);
+  void choose_kept_edges(const graph::EdgeList& edges);
+  std::int64_t kept_bytes_per_edge() const;
+  template <class T>
+  const T* mirror(T* copy, const T* array, std::int64_t count);
   void make_initial_state(model::HaloExchange& halo);
   void make_gate(model::HaloExchange& halo);
   void make_features(std::size_t block);
@@ -63,6 +70,8 @@ class StepEngine final : public model::Evaluator {
   void initial_backward(model::HaloExchange& halo);
   void gate_backward(model::HaloExchange& halo);
   void read_results(model::HaloExchange& halo, model::Request request, model::Evaluation& result);
+  void collect_results(model::HaloExchange& halo, model::Request request,
+                       model::Evaluation& result);
   void remove_vacuum(const HostMatrix& features);
 
   void for_groups(const Cohorts& cohorts, const Work& work);
@@ -96,33 +105,29 @@ class StepEngine final : public model::Evaluator {
   bool conditions_made_ = false;
   model::Conditions conditions_;
 
-  int cohort_ = 0;  // edges
-  int chunk_ = 0;   // nodes
-  std::int64_t lane_elements_ = 0;
+  ArraySizes sizes_;
+  int cohort_ = 0;                  // edges
+  int chunk_ = 0;                   // nodes
+  std::int64_t kept_limit_ = 0;     // bytes of kept pre-activations where the user gives no budget
+  std::int64_t free_at_start_ = 0;  // bytes, weights and tables already taken
+  std::int64_t overhead_ = 0;       // bytes the machine holds for us beside what we allocated
 
   // The current step.
   StepEdges step_;
+  const Real* step_aparam_ = nullptr;   // (n_owned, n_aparam)
+  const int* step_kept_row_ = nullptr;  // (E)
   Cohorts by_dst_, by_src_;
   std::int64_t kept_edges_ = 0;
-  std::int64_t reserved_nodes_ = 0, reserved_edges_ = 0;
 
-  // Mirrors of the caller's arrays.
-  Mirror<int> type_, src_, dst_, dst_begin_, by_src_order_, src_begin_, kept_row_;
-  Mirror<double> vec_;
-  Mirror<Real> aparam_;
-  std::vector<Real> host_aparam_;
-  std::vector<int> host_kept_row_;
-
-  // Node and edge arrays.
-  std::vector<Memory<Real>> inputs_, sums_, lses_;  // of each block
-  Memory<Real> kappa_, gate_partial_, gate_, environment_;
-  Memory<Real> features_, query_, key_, logit_;
-  Memory<Real> grad_x_, grad_sum_, row_sum_, grad_features_, grad_query_, grad_key_;
-  Memory<Real> grad_environment_, grad_degree_, grad_kappa_, grad_gate_, grad_vec_;
-  Memory<double> energy_, force_, node_virial_;
-  Memory<Real> kept_;
+  StepCounts reserved_;  // what the arrays are made for
+  Memory<char> array_memory_;
+  StepArrays<Real> arrays_;
   std::vector<Memory<Real>> lanes_;
-  std::vector<double> host_virial_;
+  Memory<Real> kept_;
+  Memory<int> kept_row_;  // by edge: place in the order by source, or -1
+  std::vector<int> host_kept_row_;
+  std::vector<Real> host_aparam_;
+  std::vector<double> host_results_;
 };
 
 }  // namespace dpa4::native

@@ -30,7 +30,7 @@ TEST(PairSettings, HaveDefaults) {
   EXPECT_EQ(settings.engine.engine, engine::Engine::kAuto);
   EXPECT_TRUE(settings.engine.auto_device);
   EXPECT_EQ(settings.engine.evaluator.precision, model::Precision::kFloat32);
-  EXPECT_EQ(settings.engine.evaluator.cohort, 8192);
+  EXPECT_EQ(settings.engine.evaluator.cohort, 0);
   EXPECT_FALSE(settings.engine.evaluator.memory.has_value());
   EXPECT_FALSE(settings.engine.checkpoint.head.has_value());
   EXPECT_FALSE(settings.engine.checkpoint.use_ema);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -22,18 +23,21 @@ namespace {
 
 using model::Precision;
 
-/// The processor with cohorts as large as asked for, whatever its caches would like.
+/// The processor with cohorts as large as asked for, whatever its caches would like; it can pretend
+/// to have memory that the host cannot read.
 class LiteralMachine final : public kernels::Machine {
  public:
-  LiteralMachine() : inner_(cpu::make_machine()) {}
+  explicit LiteralMachine(bool host_memory = true, int nodes = 24)
+      : inner_(cpu::make_machine()), host_memory_(host_memory), nodes_(nodes) {}
 
   std::string name() const override { return inner_->name(); }
-  bool host_memory() const override { return true; }
-  std::int64_t free_bytes() const override { return std::min(inner_->free_bytes(), free); }
+  bool host_memory() const override { return host_memory_; }
+  std::int64_t free_bytes() const override { return free ? *free - held : inner_->free_bytes(); }
   void* allocate(std::size_t bytes) override {
     void* memory = inner_->allocate(bytes);
     held_[memory] = static_cast<std::int64_t>(bytes);
     held += static_cast<std::int64_t>(bytes);
+    most_held = std::max(most_held, held);
     return memory;
   }
   void release(void* memory) override {
@@ -53,16 +57,19 @@ class LiteralMachine final : public kernels::Machine {
   int lanes() const override { return inner_->lanes(); }
   /// Nodes come without a limit of the user's.
   int preferred_count(std::int64_t, int limit) const override {
-    constexpr int kNodes = 24, kNoLimit = 65536;
-    return limit == kNoLimit ? kNodes : limit;
+    constexpr int kNoLimit = 65536;
+    return limit == kNoLimit ? nodes_ : limit;
   }
   void for_each(int n, Task task, void* context) override { inner_->for_each(n, task, context); }
 
   std::int64_t held = 0;  // bytes allocated and not released
-  std::int64_t free = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_held = 0;
+  std::optional<std::int64_t> free;  // bytes of a machine with so much memory
 
  private:
   std::unique_ptr<kernels::Machine> inner_;
+  bool host_memory_;
+  int nodes_;
   std::map<void*, std::int64_t> held_;
 };
 
@@ -242,6 +249,7 @@ TEST(Engine, AnySequenceOfSizesGivesTheResultsOfAFreshEngine) {
   RandomStructure atoms(400, 13.5, 3, model.config().rcut, 5);
   ASSERT_GE(atoms.structure().edges.n_edges(), 16385);
   model::EvaluatorOptions options;
+  options.cohort = 8192;
   const auto used = literal_engine(model, options);
   for (int edges : {37, 8193, 16385, 0, 8193}) {
     const model::Structure structure = atoms.with_edges(edges);
@@ -251,24 +259,57 @@ TEST(Engine, AnySequenceOfSizesGivesTheResultsOfAFreshEngine) {
   }
 }
 
+/// The plan made before the first step against what is held after it: small and large systems, with
+/// and without kept pre-activations, on the processor and on a machine with memory of its own.
 TEST(Engine, PlanTellsTheMemoryThatIsUsed) {
-  for (const char* name : {"neo", "mini", "zbl"}) {
+  for (const char* name : {"neo", "zbl"}) {
     const ModelCase model(std::string("golden/") + name + ".json");
-    auto machine = std::make_unique<LiteralMachine>();
-    LiteralMachine& counter = *machine;
-    model::EvaluatorOptions options;
-    options.memory = 0;
-    options.cohort = 256;
-    StepEngine<float> engine(model.config(), model.weights(), options,
-                             {std::move(machine), &cpu::table<float>()});
-    RandomStructure atoms(900, 22.0, 3, model.config().rcut, 8);
-    evaluate(engine, atoms.structure());
-    const graph::EdgeList& edges = atoms.structure().edges;
-    const double planned =
-        static_cast<double>(engine.memory_plan().total(edges.n_nodes, edges.n_edges()));
-    EXPECT_NEAR(static_cast<double>(counter.held) / planned, 1.0, 0.05) << name;
-    EXPECT_LE(engine.memory_plan().bytes_per_edge, 64);
+    for (const bool host_memory : {true, false}) {
+      for (const std::optional<std::int64_t> memory :
+           {std::optional<std::int64_t>(0), std::optional<std::int64_t>()}) {
+        auto machine = std::make_unique<LiteralMachine>(host_memory);
+        LiteralMachine& counter = *machine;
+        model::EvaluatorOptions options;
+        options.memory = memory;
+        options.cohort = 256;
+        StepEngine<float> engine(model.config(), model.weights(), options,
+                                 {std::move(machine), &cpu::table<float>()});
+        const model::MemoryPlan plan = engine.memory_plan();
+        EXPECT_LE(plan.bytes_per_edge, 64);
+        for (const int n : {4, 150}) {
+          RandomStructure atoms(n, 2.3 * std::cbrt(n), 3, model.config().rcut, 8);
+          counter.most_held = counter.held;
+          evaluate(engine, atoms.structure());
+          const graph::EdgeList& edges = atoms.structure().edges;
+          const double planned = static_cast<double>(plan.peak(edges.n_nodes, edges.n_edges()));
+          EXPECT_NEAR(static_cast<double>(counter.most_held) / planned, 1.0, 0.05)
+              << name << ", " << n << " atoms, " << edges.n_edges() << " edges, "
+              << (host_memory ? "host" : "device") << (memory ? ", min" : ", auto");
+        }
+      }
+    }
   }
+}
+
+/// `memory min` takes small buffers where much memory would allow large ones, and a budget in
+/// between bounds them too.
+TEST(Engine, BudgetBoundsTheBuffers) {
+  const model::ModelConfig config = model::preset("neo", {"C"});
+  const model::Weights weights = model::random_weights(config, 1);
+  const auto plan = [&](std::optional<std::int64_t> memory) {
+    model::EvaluatorOptions options;
+    options.memory = memory;
+    auto machine = std::make_unique<LiteralMachine>(true, 1 << 16);
+    machine->free = std::int64_t{100} << 30;
+    return StepEngine<float>(config, weights, options, {std::move(machine), &cpu::table<float>()})
+        .memory_plan();
+  };
+  const model::MemoryPlan least = plan(0), some = plan(std::int64_t{4} << 30), most = plan({});
+  EXPECT_LT(least.buffer_bytes, std::int64_t{300} << 20);
+  EXPECT_GE(least.cohort, 1024);
+  EXPECT_GT(some.buffer_bytes, least.buffer_bytes);
+  EXPECT_LE(some.buffer_bytes, std::int64_t{4} << 30);
+  EXPECT_GT(most.buffer_bytes, some.buffer_bytes);
 }
 
 TEST(Engine, BudgetIsKept) {
@@ -305,7 +346,7 @@ TEST(Engine, RefusesWhatDoesNotFitAndSaysWhatWould) {
   RandomStructure large(2000, 29.0, 3, model.config().rcut, 10);
   evaluate(engine, small.structure());
   const std::int64_t before = counter.held;
-  counter.free = 1 << 20;
+  counter.free = before + (1 << 20);
   try {
     evaluate(engine, large.structure());
     FAIL() << "was not refused";
