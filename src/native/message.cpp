@@ -153,23 +153,18 @@ void Message<Real>::set_type_features(WeightStore<Real>& store, const HostMatrix
 }
 
 template <class Real>
-Message<Real>::Buffers::Buffers(Arena<Real>& arena, const Message& m, int count, bool backward) {
+Message<Real>::Buffers::Buffers(Arena<Real>& arena, const Message& m, int count, bool backward)
+    : radial(arena, m.radial_, count, m.shape_.lmax, backward) {
   const kernels::MessageShape& shape = m.shape_;
   const std::int64_t n = count;
   const std::int64_t rows = n * shape.n_focus * shape.row_size();
-  unit = arena.take(3 * n);
-  envelope = arena.take(n);
-  wigner = arena.take(n * kernels::wigner_size(shape.lmax));
-  condition_work =
-      arena.take(m.context_.table->edge_condition_work(m.condition_net(), count, backward));
+  raw = arena.take(n * m.ld_);
   conditioned = arena.take(n * m.ld_);
   alpha = arena.take(n * shape.weights());
   if (shape.n_focus > 1) focus = arena.take(n * shape.n_focus);
   u = arena.take(rows);
   work = arena.take(n * m.context_.table->so2_stack_work(shape));
   if (!backward) return;
-  grad_envelope = arena.take(n);
-  torque = arena.take(3 * n);
   if (m.n_layers() > 1) kept = arena.take((m.n_layers() - 1) * rows);
   grad_conditioned = arena.take(n * m.ld_);
   grad_alpha = arena.take(n * shape.weights());
@@ -214,23 +209,19 @@ template <class Real>
 void Message<Real>::condition(const StepEdges& step, const kernels::EdgeSlice& edges,
                               const MessageNodes<Real>& nodes, const Buffers& b,
                               bool logits) const {
-  kernels::EdgeConditionArgs<Real> condition;
-  condition.edges = edges;
-  condition.net = condition_net();
-  condition.vec = step.vec;
-  condition.type = step.type;
-  condition.unit = b.unit;
-  condition.envelope = b.envelope;
-  condition.y = b.conditioned;
-  condition.work = b.condition_work;
-  context_.table->edge_condition(condition, context_.stream());
-
-  kernels::WignerRowsArgs<Real> rows;
-  rows.count = edges.count;
-  rows.lmax = shape_.lmax;
-  rows.unit = b.unit;
-  rows.wigner = b.wigner;
-  context_.table->wigner_rows(rows, context_.stream());
+  radial_.forward(step, edges, shape_.lmax, b.radial);
+  context_.multiply(edges.count, radial_.hidden(b.radial), radial_.hidden_width(), conditioning_,
+                    b.raw, ld_);
+  kernels::PairBiasArgs<Real> bias;
+  bias.edges = edges;
+  bias.width = ld_;
+  bias.type = step.type;
+  bias.src_table = type_table_;
+  bias.dst_table = type_table_;
+  bias.factor = radial_.enveloped() ? b.radial.envelope : nullptr;
+  bias.x = b.raw;
+  bias.y = b.conditioned;
+  context_.table->pair_bias(bias, context_.stream());
   if (!logits || shape_.n_heads == 0) return;
 
   kernels::AttentionLogitsArgs<Real> args;
@@ -240,7 +231,7 @@ void Message<Real>::condition(const StepEdges& step, const kernels::EdgeSlice& e
   args.key = nodes.key;
   args.radial = b.conditioned + shape_.radial_size();
   args.ld_radial = ld_;
-  args.envelope = b.envelope;
+  args.envelope = b.radial.envelope;
   args.gate = nodes.gate;
   args.logit = nodes.logit;
   context_.table->attention_logits(args, context_.stream());
@@ -254,7 +245,7 @@ void Message<Real>::prepare(const kernels::EdgeSlice& edges, const MessageNodes<
   weight.shape = shape_;
   weight.logit = nodes.logit;
   weight.lse = nodes.lse;
-  weight.envelope = b.envelope;
+  weight.envelope = b.radial.envelope;
   weight.gate = nodes.gate;
   weight.alpha = b.alpha;
   context_.table->message_weight(weight, context_.stream());
@@ -263,7 +254,7 @@ void Message<Real>::prepare(const kernels::EdgeSlice& edges, const MessageNodes<
   rotate.edges = edges;
   rotate.shape = shape_;
   rotate.x = nodes.features;
-  rotate.wigner = b.wigner;
+  rotate.wigner = b.radial.wigner;
   rotate.radial = b.conditioned;
   rotate.ld_radial = ld_;
   rotate.channel_basis = channel_basis_;
@@ -307,7 +298,7 @@ void Message<Real>::aggregate(const kernels::EdgeSlice& edges, const MessageNode
   kernels::RotateBackSumArgs<Real> args;
   args.edges = edges;
   args.shape = shape_;
-  args.wigner = b.wigner;
+  args.wigner = b.radial.wigner;
   args.u = b.u;
   args.focus_stride = static_cast<std::int64_t>(edges.count) * shape_.row_size();
   args.focus = b.focus;
@@ -389,18 +380,18 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
       stack(count, b, b.kept, count, nullptr, false);
     }
 
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(Real);
-    context_.machine->zero(b.grad_envelope, bytes);
-    context_.machine->zero(b.torque, 3 * bytes);
+    radial_.clear(b.radial, count);
     context_.machine->zero(b.grad_conditioned,
                            static_cast<std::size_t>(count) * ld_ * sizeof(Real));
-    if (nodes.gate != nullptr) context_.machine->zero(b.grad_gate, bytes);
+    if (nodes.gate != nullptr) {
+      context_.machine->zero(b.grad_gate, static_cast<std::size_t>(count) * sizeof(Real));
+    }
     Real* grad_gate = nodes.gate != nullptr ? b.grad_gate : nullptr;
 
     kernels::RotateBackSumBackwardArgs<Real> back;
     back.edges = edges;
     back.shape = shape_;
-    back.wigner = b.wigner;
+    back.wigner = b.radial.wigner;
     back.u = result;
     back.focus_stride = is_kept && n_layers() > 0 ? stack_rows * row : count * row;
     back.focus = b.focus;
@@ -409,7 +400,7 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     back.grad_u = b.grad_u;
     back.grad_alpha = b.grad_alpha;
     back.grad_focus = b.grad_focus;
-    back.torque = b.torque;
+    back.torque = b.radial.torque;
     table.rotate_back_sum_backward(back, stream);
 
     kernels::MessageWeightBackwardArgs<Real> weight;
@@ -419,12 +410,12 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     weight.grad_alpha = b.grad_alpha;
     weight.row_sum = gradients.row_sum;
     weight.query = nodes.query;
-    weight.envelope = b.envelope;
+    weight.envelope = b.radial.envelope;
     weight.gate = nodes.gate;
     weight.grad_logit = nodes.logit;
     weight.grad_radial = b.grad_conditioned + shape_.radial_size();
     weight.ld_radial = ld_;
-    weight.grad_envelope = b.grad_envelope;
+    weight.grad_envelope = b.radial.grad_envelope;
     weight.grad_gate = grad_gate;
     weight.grad_key = gradients.key;
     table.message_weight_backward(weight, stream);
@@ -459,28 +450,32 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     rotate.edges = edges;
     rotate.shape = shape_;
     rotate.x = nodes.features;
-    rotate.wigner = b.wigner;
+    rotate.wigner = b.radial.wigner;
     rotate.radial = b.conditioned;
     rotate.ld_radial = ld_;
     rotate.channel_basis = channel_basis_;
     rotate.grad_u = b.grad_u;
     rotate.grad_radial = b.grad_conditioned;
-    rotate.torque = b.torque;
+    rotate.torque = b.radial.torque;
     rotate.grad_x = gradients.features;
     table.rotate_mix_backward(rotate, stream);
 
-    kernels::EdgeConditionBackwardArgs<Real> condition;
-    condition.edges = edges;
-    condition.net = condition_net();
-    condition.vec = step.vec;
-    condition.type = step.type;
-    condition.envelope = b.envelope;
-    condition.grad_y = b.grad_conditioned;
-    condition.grad_envelope = b.grad_envelope;
-    condition.torque = b.torque;
-    condition.grad_vec = gradients.vec;
-    condition.work = b.condition_work;
-    table.edge_condition_backward(condition, stream);
+    kernels::PairBiasBackwardArgs<Real> bias;
+    bias.edges = edges;
+    bias.width = ld_;
+    bias.type = step.type;
+    bias.src_table = type_table_;
+    bias.dst_table = type_table_;
+    bias.factor = radial_.enveloped() ? b.radial.envelope : nullptr;
+    bias.x = b.raw;
+    bias.grad_y = b.grad_conditioned;
+    bias.grad_x = b.grad_conditioned;
+    bias.grad_factor = radial_.enveloped() ? b.radial.grad_envelope : nullptr;
+    table.pair_bias_backward(bias, stream);
+    context_.multiply_transposed(count, b.grad_conditioned, ld_, conditioning_,
+                                 b.radial.grad_hidden, radial_.hidden_width());
+    radial_.backward(count, b.radial, false);
+    radial_.geometry_backward(step, edges, b.radial, nullptr, nullptr, gradients.vec);
     if (grad_gate != nullptr) {
       kernels::SourceGateSumArgs<Real> gate;
       gate.edges = edges;

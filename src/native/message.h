@@ -83,19 +83,15 @@ class Message {
   struct Buffers {
     Buffers(Arena<Real>& arena, const Message& message, int count, bool backward);
 
-    Real* unit = nullptr;            // (count, 3)
-    Real* envelope = nullptr;        // (count)
-    Real* wigner = nullptr;          // (count, 3 L (L + 2))
-    Real* condition_work = nullptr;  // of edge_condition
-    Real* conditioned = nullptr;     // (count, ld) radial coefficients, then logits
+    typename RadialNet<Real>::Buffers radial;
+    Real* raw = nullptr;          // (count, ld)
+    Real* conditioned = nullptr;  // (count, ld) radial coefficients, then logits
     Real* alpha = nullptr;        // (count, weights)
     Real* focus = nullptr;        // (count, F), or null for F = 1
     Real* u = nullptr;            // (F, count, R, Cf)
     Real* work = nullptr;
     Real* kept = nullptr;     // (n_layers - 1, F, count, R, Cf)
     Real* scalars = nullptr;  // (F, count, Cf)
-    Real* grad_envelope = nullptr;  // (count)
-    Real* torque = nullptr;         // (count, 3)
     Real* grad_conditioned = nullptr;
     Real* grad_alpha = nullptr;
     Real* grad_focus = nullptr;
@@ -103,9 +99,6 @@ class Message {
     Real* grad_gate = nullptr;
   };
 
-  kernels::EdgeConditionNet<Real> condition_net() const {
-    return radial_.condition_net(conditioning_, type_table_);
-  }
   kernels::EdgeSlice slice(const StepEdges& step, const Cohort& cohort, bool by_src) const;
   /// Geometry, radial coefficients and logits of a cohort.
   void condition(const StepEdges& step, const kernels::EdgeSlice& edges,

@@ -3,18 +3,11 @@
 
 #include <algorithm>
 
-#include "src/base/error.h"
-
 namespace dpa4::native {
 
 namespace {
 
 constexpr double kNormEps = 1e-7;  // of the norms inside the radial network
-
-template <class Real>
-Linear<Real> linear_of(const kernels::RadialLayer<Real>& layer) {
-  return {layer.in, layer.out, layer.w, layer.w_transposed};
-}
 
 }  // namespace
 
@@ -46,9 +39,8 @@ RadialNet<Real>::RadialNet(const EngineContext<Real>& context, WeightStore<Real>
   int position = 0;
   hidden_width_ = config.n_radial;
   for (int width : config.radial_mlp) {
-    const Linear<Real> linear =
-        make_linear(store, store.matrix(prefix + std::to_string(position) + ".matrix"));
-    kernels::RadialLayer<Real> layer{linear.in, linear.out, linear.w, linear.wt, nullptr};
+    Layer layer;
+    layer.linear = make_linear(store, store.matrix(prefix + std::to_string(position) + ".matrix"));
     if (config.edge_norm_radial) {
       layer.scale = store.upload(store.list(prefix + std::to_string(position + 1) + ".adam_scale"));
     }
@@ -68,15 +60,15 @@ RadialNet<Real>::Buffers::Buffers(Arena<Real>& arena, const RadialNet& net, int 
   envelope = arena.take(n);
   basis = arena.take(n * net.shape_.n_radial);
   wigner = arena.take(n * kernels::wigner_size(lmax));
-  for (const auto& layer : net.layers_) {
-    linear.push_back(arena.take(n * layer.out));
-    active.push_back(arena.take(n * layer.out));
+  for (const Layer& layer : net.layers_) {
+    linear.push_back(arena.take(n * layer.linear.out));
+    active.push_back(arena.take(n * layer.linear.out));
   }
   if (!backward) return;
   grad_envelope = arena.take(n);
   torque = arena.take(3 * n);
   grad_basis = arena.take(n * net.shape_.n_radial);
-  for (const auto& layer : net.layers_) grad_active.push_back(arena.take(n * layer.out));
+  for (const Layer& layer : net.layers_) grad_active.push_back(arena.take(n * layer.linear.out));
   grad_hidden = net.layers_.empty() ? grad_basis : grad_active.back();
 }
 
@@ -105,11 +97,12 @@ void RadialNet<Real>::forward(const StepEdges& step, const kernels::EdgeSlice& e
 
   const Real* x = buffers.basis;
   for (std::size_t k = 0; k < layers_.size(); ++k) {
-    const kernels::RadialLayer<Real>& layer = layers_[k];
-    context_.multiply(edges.count, x, layer.in, linear_of(layer), buffers.linear[k], layer.out);
+    const Layer& layer = layers_[k];
+    context_.multiply(edges.count, x, layer.linear.in, layer.linear, buffers.linear[k],
+                      layer.linear.out);
     kernels::RmsNormSiluArgs<Real> act;
     act.rows = edges.count;
-    act.width = layer.out;
+    act.width = layer.linear.out;
     act.x = buffers.linear[k];
     act.scale = layer.scale;
     act.eps = kNormEps;
@@ -117,24 +110,6 @@ void RadialNet<Real>::forward(const StepEdges& step, const kernels::EdgeSlice& e
     context_.table->rms_norm_silu(act, context_.stream());
     x = buffers.active[k];
   }
-}
-
-template <class Real>
-kernels::EdgeConditionNet<Real> RadialNet<Real>::condition_net(const Linear<Real>& conditioning,
-                                                               const Real* type_table) const {
-  DPA4_EXPECTS(conditioning.in == hidden_width_);
-  kernels::EdgeConditionNet<Real> net;
-  net.shape = shape_;
-  net.frequencies = frequencies_;
-  net.n_layers = static_cast<int>(layers_.size());
-  net.layers = layers_.data();
-  net.eps = kNormEps;
-  net.width = conditioning.out;
-  net.w = conditioning.w;
-  net.w_transposed = conditioning.wt;
-  net.type_table = type_table;
-  net.enveloped = enveloped_;
-  return net;
 }
 
 template <class Real>
@@ -147,10 +122,10 @@ void RadialNet<Real>::clear(const Buffers& buffers, int count) const {
 template <class Real>
 void RadialNet<Real>::backward(int count, const Buffers& buffers, bool accumulate) const {
   for (std::size_t k = layers_.size(); k-- > 0;) {
-    const kernels::RadialLayer<Real>& layer = layers_[k];
+    const Layer& layer = layers_[k];
     kernels::RmsNormSiluBackwardArgs<Real> act;
     act.rows = count;
-    act.width = layer.out;
+    act.width = layer.linear.out;
     act.x = buffers.linear[k];
     act.scale = layer.scale;
     act.eps = kNormEps;
@@ -158,8 +133,8 @@ void RadialNet<Real>::backward(int count, const Buffers& buffers, bool accumulat
     act.grad_x = buffers.grad_active[k];
     context_.table->rms_norm_silu_backward(act, context_.stream());
     Real* to = k == 0 ? buffers.grad_basis : buffers.grad_active[k - 1];
-    context_.multiply_transposed(count, buffers.grad_active[k], layer.out, linear_of(layer), to,
-                                 layer.in, k == 0 && accumulate);
+    context_.multiply_transposed(count, buffers.grad_active[k], layer.linear.out, layer.linear, to,
+                                 layer.linear.in, k == 0 && accumulate);
   }
 }
 

@@ -72,11 +72,6 @@ class RadialNet {
                          const Buffers& buffers, const Real* grad_length, const Real* grad_unit,
                          Real* grad_vec) const;
 
-  /// The net from lengths and types to `width` columns: the hidden layers, then `conditioning`
-  /// (hidden_width, width) and a table by type. Valid as long as this object.
-  kernels::EdgeConditionNet<Real> condition_net(const Linear<Real>& conditioning,
-                                                const Real* type_table) const;
-
   const kernels::RadialShape& shape() const { return shape_; }
   const Real* frequencies() const { return frequencies_; }
   /// The last layer: (hidden_width, (init_lmax + 1) C).
@@ -85,10 +80,15 @@ class RadialNet {
   bool enveloped() const { return enveloped_; }
 
  private:
+  struct Layer {
+    Linear<Real> linear;
+    const Real* scale = nullptr;
+  };
+
   const EngineContext<Real>& context_;
   kernels::RadialShape shape_;
   const Real* frequencies_ = nullptr;
-  std::vector<kernels::RadialLayer<Real>> layers_;
+  std::vector<Layer> layers_;
   int hidden_width_ = 0;
   HostMatrix output_;
   bool enveloped_ = true;
