@@ -11,8 +11,8 @@ namespace dpa4::lammps {
 namespace {
 
 constexpr char kKeywords[] =
-    "engine, precision, device, cohort, memory, head, ema, charge, spin, charge_spin, fparam, "
-    "aparam";
+    "engine, precision, device, cohort, memory, arithmetic, head, ema, charge, spin, charge_spin, "
+    "fparam, aparam";
 
 std::string join(const std::vector<std::string>& words) {
   std::string text;
@@ -152,6 +152,8 @@ PairSettings parse_pair_settings(const std::vector<std::string>& arguments) {
       options.evaluator.cohort = reader.positive_int();
     } else if (keyword == "memory") {
       options.evaluator.memory = reader.memory();
+    } else if (keyword == "arithmetic") {
+      options.evaluator.arithmetic = reader.word();
     } else if (keyword == "head") {
       options.checkpoint.head = reader.word();
     } else if (keyword == "ema") {

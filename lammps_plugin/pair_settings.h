@@ -37,6 +37,7 @@ struct PairSettings {
 ///
 ///   engine auto|eager|native    precision float32|float64    device auto|cpu|cuda
 ///   cohort N    memory auto|min|BYTES (suffix K, M, G or T: powers of 1024)
+///   arithmetic auto|NAME (split or fp32 on a CUDA device, an instruction set on a processor)
 ///   head NAME   ema yes|no
 ///   charge Q    spin S    charge_spin Q S
 ///   fparam V1 V2 ...    aparam V1 V2 ...    fparam_from_compute ID    aparam_from_compute ID

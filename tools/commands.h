@@ -34,6 +34,7 @@ struct RunOptions {
   std::string device = "auto";
   std::string precision = kDefaultIsFloat64 ? "float64" : "float32";
   std::string memory = "auto";
+  std::string arithmetic = "auto";
   int cohort = 0;  // what suits the machine
   std::optional<std::string> head;
   bool ema = false;
@@ -68,9 +69,25 @@ struct CheckOptions {
   RunOptions run;
 };
 
+struct TuneOptions {
+  std::string model;
+  RunOptions run;
+};
+
+struct BenchOptions {
+  std::vector<std::string> cases;  // PRESET:ATOMS or FILE.pt:ATOMS; empty: a table of presets
+  RunOptions run;
+  int repeat = 10;
+  bool operations = false;
+  bool compare_eager = false;
+  std::string json;  // file to write
+};
+
 /// The commands. Results go to `out`, all else to `log`. Throw InputError.
 ExitCode run_info(const InfoOptions& options, std::ostream& out, Logger& log);
 ExitCode run_eval(const EvalOptions& options, std::ostream& out, Logger& log);
+ExitCode run_tune(const TuneOptions& options, std::ostream& out, Logger& log);
+ExitCode run_bench(const BenchOptions& options, std::ostream& out, Logger& log);
 ExitCode run_check(const CheckOptions& options, std::ostream& out, Logger& log);
 
 /// printf into a string.

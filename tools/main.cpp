@@ -30,7 +30,9 @@ std::string usage_of(const std::string& command) {
   }
   if (command == "eval") return "Usage: dpa4 eval MODEL STRUCTURE [OPTIONS]";
   if (command == "check") return "Usage: dpa4 check [OPTIONS] FILE.json...";
-  return "Usage: dpa4 info | eval | check ...  (dpa4 COMMAND --help says more)";
+  if (command == "tune") return "Usage: dpa4 tune MODEL [OPTIONS]";
+  if (command == "bench") return "Usage: dpa4 bench [OPTIONS] [PRESET:ATOMS | FILE.pt:ATOMS]...";
+  return "Usage: dpa4 info | eval | check | tune | bench ...  (dpa4 COMMAND --help says more)";
 }
 
 class HelpFormatter final : public CLI::Formatter {
@@ -58,6 +60,12 @@ void add_run_options(CLI::App& command, RunOptions& run) {
       ->capture_default_str();
   command.add_option("--memory", run.memory, "bytes the model may use (4G, 500M), min or auto")
       ->type_name("BYTES")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--arithmetic", run.arithmetic,
+          "kernels of the native engine: auto, split or fp32 (CUDA), an instruction set (CPU)")
+      ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--head", run.head, "branch of a multi-task model")->type_name("NAME");
   command.add_flag("--ema", run.ema, "use the averaged weights of a training checkpoint");
@@ -126,6 +134,38 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options) {
   return command;
 }
 
+CLI::App* add_tune(CLI::App& app, TuneOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Measure which kernels are fastest for a model on this machine, and record it");
+  command->add_option("MODEL", options.model, "training checkpoint (.pt)")
+      ->required()
+      ->type_name("");
+  add_run_options(*command, options.run);
+  command->footer(
+      "Every candidate is compared with float64 and timed on a synthetic structure. Runs on this "
+      "machine\n"
+      "take the fastest accurate one from the record.");
+  return command;
+}
+
+CLI::App* add_bench(CLI::App& app, BenchOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Time and memory of steps: energy, forces and virial");
+  command->add_option("CASE", options.cases, "PRESET:ATOMS (random weights) or FILE.pt:ATOMS")
+      ->type_name("");
+  command->add_option("--repeat", options.repeat, "steps that are timed")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_flag("--operations", options.operations, "where the time goes (native engine)");
+  command->add_flag("--compare-eager", options.compare_eager, "time the eager engine as well");
+  command->add_option("--json", options.json, "write the results to this file")->type_name("FILE");
+  add_run_options(*command, options.run);
+  command->footer(
+      "Structures are diamond lattices with small random displacements, edges are built before.");
+  return command;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("dpa4: energies and forces of DPA4/SeZM models from their training checkpoints",
                "dpa4");
@@ -135,14 +175,20 @@ int run(int argc, char** argv) {
   InfoOptions info;
   EvalOptions eval;
   CheckOptions check;
+  TuneOptions tune;
+  BenchOptions bench;
   CLI::App* const info_command = add_info(app, info);
   CLI::App* const eval_command = add_eval(app, eval);
   CLI::App* const check_command = add_check(app, check);
+  CLI::App* const tune_command = add_tune(app, tune);
+  CLI::App* const bench_command = add_bench(app, bench);
   TerminalLogger log;
   try {
     app.parse(argc, argv);
     if (*info_command) return run_info(info, std::cout, log);
     if (*eval_command) return run_eval(eval, std::cout, log);
+    if (*tune_command) return run_tune(tune, std::cout, log);
+    if (*bench_command) return run_bench(bench, std::cout, log);
     DPA4_EXPECTS(*check_command);
     return run_check(check, std::cout, log);
   } catch (const CLI::Success& success) {

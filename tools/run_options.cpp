@@ -74,6 +74,7 @@ engine::EngineOptions to_engine_options(const RunOptions& options) {
   if (options.cohort < 0) throw UsageError("--cohort: must be at least 1, or 0 for what suits");
   result.evaluator.cohort = options.cohort;
   result.evaluator.memory = parse_memory(options.memory);
+  result.evaluator.arithmetic = options.arithmetic;
   result.checkpoint.head = options.head;
   result.checkpoint.use_ema = options.ema;
   return result;

@@ -41,6 +41,8 @@ class Machine {
   virtual ~Machine() = default;
 
   virtual std::string name() const = 0;
+  /// What beside the name may change how fast operations are: the driver's version.
+  virtual std::string driver() const { return ""; }
   /// True if pointers of `allocate` may be read and written by the host.
   virtual bool host_memory() const = 0;
   /// Bytes that can still be allocated.
@@ -58,6 +60,20 @@ class Machine {
   virtual void download(void* to_host, const void* from, std::size_t bytes) = 0;  // waits
   virtual void zero(void* memory, std::size_t bytes) = 0;
   virtual void synchronize() = 0;
+
+  /// A time stamp [s] of when the work issued so far is done, for profiles: `mark` issues number
+  /// `i`, `mark_time` waits and reads it. Only differences mean something.
+  virtual void mark(int /*i*/) {}
+  virtual double mark_time(int /*i*/) { return 0; }
+
+  /// Recording, where `records()`: work issued after `begin_recording` is noted instead of done, and
+  /// `replay` issues all of it in one go, as often as wanted, from the same addresses with what
+  /// they hold by then. `end_recording` returns false, and nothing can be replayed, if something was
+  /// issued that cannot be recorded. There is one recording; a new one takes its place.
+  virtual bool records() const { return false; }
+  virtual void begin_recording() {}
+  virtual bool end_recording() { return false; }
+  virtual void replay() {}
 
   /// Lanes work on different cohorts at the same time, each in buffers of its own. A machine that
   /// is parallel inside its operations has one.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <vector>
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/operations.h"
@@ -40,6 +41,8 @@ class CudaMachine final : public kernels::Machine {
   }
   ~CudaMachine() override {
     // The driver may be gone already when a program ends.
+    if (recording_ != nullptr) static_cast<void>(cudaGraphExecDestroy(recording_));
+    for (cudaEvent_t mark : marks_) static_cast<void>(cudaEventDestroy(mark));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
   CudaMachine(const CudaMachine&) = delete;
@@ -50,6 +53,12 @@ class CudaMachine final : public kernels::Machine {
     DPA4_CUDA_TRY(cudaGetDeviceProperties(&properties, device_));
     return properties.name;
   }
+  std::string driver() const override {
+    int driver = 0, runtime = 0;
+    DPA4_CUDA_TRY(cudaDriverGetVersion(&driver));
+    DPA4_CUDA_TRY(cudaRuntimeGetVersion(&runtime));
+    return "CUDA " + std::to_string(driver) + "/" + std::to_string(runtime);
+  }
   bool host_memory() const override { return false; }
 
   std::int64_t free_bytes() const override {
@@ -57,6 +66,7 @@ class CudaMachine final : public kernels::Machine {
     DPA4_CUDA_TRY(cudaMemGetInfo(&free, &total));
     return static_cast<std::int64_t>(free);
   }
+  std::int64_t extra_bytes() const override { return split_weight_bytes(); }
 
   void* allocate(std::size_t bytes) override {
     void* memory = nullptr;
@@ -96,6 +106,37 @@ class CudaMachine final : public kernels::Machine {
   }
   void synchronize() override { DPA4_CUDA_TRY(cudaStreamSynchronize(stream_)); }
 
+  void mark(int i) override {
+    while (marks_.size() <= static_cast<std::size_t>(i)) {
+      DPA4_CUDA_TRY(cudaEventCreate(&marks_.emplace_back()));
+    }
+    DPA4_CUDA_TRY(cudaEventRecord(marks_[static_cast<std::size_t>(i)], stream_));
+  }
+  double mark_time(int i) override {
+    const cudaEvent_t event = marks_.at(static_cast<std::size_t>(i));
+    DPA4_CUDA_TRY(cudaEventSynchronize(event));
+    float milliseconds = 0;
+    DPA4_CUDA_TRY(cudaEventElapsedTime(&milliseconds, marks_.front(), event));
+    return 1e-3 * milliseconds;
+  }
+
+  bool records() const override { return true; }
+  void begin_recording() override {
+    // What other threads do with the device is no part of a recording and does not spoil it.
+    DPA4_CUDA_TRY(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  }
+  bool end_recording() override {
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(stream_, &graph) != cudaSuccess || graph == nullptr) {
+      static_cast<void>(cudaGetLastError());  // handled: later calls must not see it
+      return false;
+    }
+    const bool usable = instantiate(graph);
+    static_cast<void>(cudaGraphDestroy(graph));
+    return usable;
+  }
+  void replay() override { DPA4_CUDA_TRY(cudaGraphLaunch(recording_, stream_)); }
+
   int lanes() const override { return 1; }
   int preferred_count(std::int64_t bytes, int limit) const override {
     // Enough items to fill a large device and to hide the launches.
@@ -109,8 +150,25 @@ class CudaMachine final : public kernels::Machine {
   }
 
  private:
+  /// Makes `recording_` from a graph: by new parameters where the work is of the same kind.
+  bool instantiate(cudaGraph_t graph) {
+    if (recording_ != nullptr) {
+      cudaGraphExecUpdateResultInfo info;
+      if (cudaGraphExecUpdate(recording_, graph, &info) == cudaSuccess) return true;
+      static_cast<void>(cudaGetLastError());
+      static_cast<void>(cudaGraphExecDestroy(recording_));
+      recording_ = nullptr;
+    }
+    if (cudaGraphInstantiate(&recording_, graph, 0) == cudaSuccess) return true;
+    static_cast<void>(cudaGetLastError());
+    recording_ = nullptr;
+    return false;
+  }
+
   int device_;
   cudaStream_t stream_ = nullptr;
+  std::vector<cudaEvent_t> marks_;
+  cudaGraphExec_t recording_ = nullptr;
   std::unordered_map<void*, std::size_t> sizes_;  // of what `allocate` returned
 };
 

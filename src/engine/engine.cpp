@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/eager/cuda_library.h"
 #include "src/eager/eager_evaluator.h"
+#include "src/native/choice.h"
 #include "src/native/native_evaluator.h"
 
 namespace dpa4::engine {
@@ -87,6 +88,10 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
     model.engine = "native";
     model.reason =
         options.engine == Engine::kNative ? "as asked" : "covers every option of this model";
+    const native::Choice choice =
+        native::choose_arithmetic(model.config, checkpoint.weights, model.options, false);
+    model.options.arithmetic = choice.name;
+    model.arithmetic = choice.summary();
     model.evaluator = native::make_evaluator(model.config, checkpoint.weights, model.options);
   }
   return model;
@@ -114,6 +119,7 @@ std::vector<std::string> start_report(const LoadedModel& model) {
   lines.push_back("  elements:  " + elements);
   lines.push_back("  cutoff:    " + number(config.rcut) + " Angstrom");
   lines.push_back("  engine:    " + model.evaluator->description() + " (" + model.reason + ")");
+  if (!model.arithmetic.empty()) lines.push_back("  kernels:   " + model.arithmetic);
   lines.push_back("  memory:    " + megabytes(plan.fixed_bytes) + " fixed + " +
                   std::to_string(plan.bytes_per_atom) + " bytes per atom + " +
                   std::to_string(plan.bytes_per_edge) + " bytes per edge, cohorts of " +

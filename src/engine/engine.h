@@ -28,6 +28,7 @@ struct LoadedModel {
   model::EvaluatorOptions options;  // as resolved
   std::string engine;               // "eager" or "native"
   std::string reason;               // why this engine, in a few words
+  std::string arithmetic;           // what the choice of kernels was based on, or empty
   std::unique_ptr<model::Evaluator> evaluator;
 };
 

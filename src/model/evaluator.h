@@ -25,8 +25,20 @@ struct EvaluatorOptions {
   int device_index = 0;
   int cohort = 0;  // most edges processed at a time; 0: what suits the machine
   std::optional<std::int64_t>
-      memory;       // byte budget; 0: as little as can be; unset: by what is free
-  int sharers = 1;  // processes that share the memory of this device
+      memory;  // byte budget; 0: as little as can be; unset: by what is free
+  /// Which kernels the native engine takes: "auto", or a name of native::candidates().
+  std::string arithmetic = "auto";
+  int sharers = 1;       // processes that share the memory of this device
+  bool profile = false;  // measure operations one by one, see take_profile()
+};
+
+/// What an operation of the kernels took.
+struct OperationTime {
+  std::string name;
+  double seconds = 0;  // on a device: from its begin to its end there; else processor time
+  std::int64_t calls = 0;
+  double flops = 0;  // arithmetic of its formula, where it is worth counting
+  double bytes = 0;  // arrays read and written once
 };
 
 /// External conditions of a run; empty members take the model's defaults (or none).
@@ -138,6 +150,9 @@ class Evaluator {
   virtual std::string description() const = 0;
 
   virtual MemoryPlan memory_plan() const = 0;
+
+  /// With EvaluatorOptions::profile: the operations since the last call, longest first.
+  virtual std::vector<OperationTime> take_profile() { return {}; }
 };
 
 }  // namespace dpa4::model

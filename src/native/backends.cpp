@@ -11,16 +11,47 @@
 
 namespace dpa4::native {
 
+namespace {
+
+/// The first candidate for "auto"; throws InputError for a name that is not offered.
+std::string resolved_arithmetic(const model::EvaluatorOptions& options) {
+  const std::vector<std::string> names = candidates(options);
+  if (options.arithmetic == "auto") return names.front();
+  std::string offered = "auto";
+  for (const std::string& name : names) {
+    if (name == options.arithmetic) return name;
+    offered += ", " + name;
+  }
+  throw InputError("arithmetic '" + options.arithmetic + "' is not available here: choose one of " +
+                   offered);
+}
+
+}  // namespace
+
+std::vector<std::string> candidates(const model::EvaluatorOptions& options) {
+  if (options.device == model::Device::kCpu) return cpu::instruction_sets();
+  if (options.precision == model::Precision::kFloat64) return {"fp64"};
+  return {"split", "fp32"};
+}
+
 template <class Real>
 Backend<Real> open_backend(const model::EvaluatorOptions& options) {
+  const std::string arithmetic = resolved_arithmetic(options);
   if (options.device != model::Device::kCpu) {
 #ifdef DPA4_HAVE_CUDA
-    return {cuda::make_machine(options.device_index), &cuda::table<Real>()};
+    const cuda::Arithmetic products =
+        arithmetic == "split" ? cuda::Arithmetic::kSplit : cuda::Arithmetic::kPlain;
+    return {cuda::make_machine(options.device_index), &cuda::table<Real>(products), arithmetic};
 #else
     throw InputError("engine native: this build has no CUDA kernels; use 'device cpu'");
 #endif
   }
-  return {cpu::make_machine(), &cpu::table<Real>()};
+  return {cpu::make_machine(), &cpu::table<Real>(arithmetic), arithmetic};
+}
+
+MachineInfo machine_info(const model::EvaluatorOptions& options) {
+  const auto machine = open_backend<float>(options).machine;
+  return {machine->name(), machine->driver(), machine->free_bytes()};
 }
 
 bool serves(model::Device device) {

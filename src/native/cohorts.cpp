@@ -24,6 +24,11 @@ void Cohorts::build(const int* begin, int n_nodes, int limit) {
   if (n_nodes > node_first) close_group(begin, node_first, n_nodes, limit);
 }
 
+void Cohorts::pad(int count) {
+  DPA4_EXPECTS(cohorts_.size() == 1 && count >= cohorts_[0].count);
+  cohorts_[0].count = count;
+}
+
 void Cohorts::close_group(const int* begin, int node_first, int node_end, int limit) {
   const int first = begin[node_first], last = begin[node_end];
   Group group;

@@ -12,6 +12,8 @@ struct Cohort {
   int count = 0;
   int node_first = 0;
   int node_count = 0;
+
+  bool operator==(const Cohort&) const = default;
 };
 
 /// Whole nodes: one cohort, or several in a row where a single node has more edges than a cohort
@@ -28,6 +30,10 @@ struct Group {
 class Cohorts {
  public:
   void build(const int* begin, int n_nodes, int limit);
+
+  /// Where all edges are one cohort: makes it one of `count` edges. The edges that come on top
+  /// belong to no node.
+  void pad(int count);
 
   const std::vector<Cohort>& cohorts() const { return cohorts_; }
   const std::vector<Group>& groups() const { return groups_; }

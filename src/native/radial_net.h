@@ -20,6 +20,8 @@ struct StepEdges {
   const int* dst_begin = nullptr;  // (n_owned + 1)
   const int* by_src = nullptr;     // (E)
   const int* src_begin = nullptr;  // (n_nodes + 1)
+
+  bool operator==(const StepEdges&) const = default;
 };
 
 kernels::RadialShape radial_shape(const model::ModelConfig& config);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "src/base/error.h"
 #include "src/math/activation.h"
@@ -40,7 +41,10 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
     : config_(config),
       options_(options),
       backend_(std::move(backend)),
-      context_{backend_.table, backend_.machine.get()},
+      timed_(options.profile
+                 ? std::make_unique<TimedTable<Real>>(*backend_.table, *backend_.machine)
+                 : nullptr),
+      context_{timed_ ? &timed_->table() : backend_.table, backend_.machine.get()},
       store_(weights, *backend_.machine),
       radial_(context_, store_, config),
       initial_(context_, store_, config, radial_),
@@ -289,6 +293,7 @@ void StepEngine<Real>::make_conditions(const model::Conditions& conditions) {
   set_type_features(features);
   conditions_ = conditions;
   conditions_made_ = true;
+  ++conditions_number_;
 }
 
 /// Makes the network's energy of isolated atoms zero: evaluates one atom of each type without
@@ -333,9 +338,10 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   step_.n_edges = edges.n_edges();
   by_dst_.build(edges.dst_begin.data(), step_.n_owned, cohort_);
   by_src_.build(edges.src_begin.data(), step_.n_nodes, cohort_);
+  pad_edges(edges, !halo.active());
   reserve({step_.n_owned, step_.n_nodes, step_.n_edges});
 
-  const std::int64_t owned = step_.n_owned, nodes = step_.n_nodes, n_edges = step_.n_edges;
+  const std::int64_t owned = step_.n_owned, nodes = step_.n_nodes, n_edges = edges.n_edges();
   step_.type = mirror(arrays_.type, structure.type.data(), nodes);
   step_.src = mirror(arrays_.src, edges.src.data(), n_edges);
   step_.dst = mirror(arrays_.dst, edges.dst.data(), n_edges);
@@ -352,6 +358,13 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
     host_aparam_ = readout_.normalized_aparam(structure.aparam.data(), step_.n_owned);
     step_aparam_ = mirror(arrays_.aparam, host_aparam_.data(), owned * n_aparam);
   }
+  if (padding_ > 0) {
+    const std::int64_t count = padding_;
+    mirror(arrays_.src + n_edges, host_padding_.data(), count);
+    mirror(arrays_.dst + n_edges, host_padding_.data(), count);
+    mirror(arrays_.by_src + n_edges, host_padding_.data() + count, count);
+    mirror(arrays_.vec + 3 * n_edges, host_padding_vec_.data(), 3 * count);
+  }
   choose_kept_edges(edges);
   if (halo.active()) {
     int width = 9;
@@ -359,6 +372,30 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
       width = std::max(width, static_cast<int>(row(i)));
     halo.reserve(width);
   }
+}
+
+/// Small steps are padded to a round number of edges, so that a recording can be replayed although
+/// atoms enter and leave each other's cutoff. The edges on top have a length where the envelope is
+/// zero and belong to no node: no sum sees them.
+template <class Real>
+void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
+  padding_ = 0;
+  const int n = edges.n_edges();
+  const bool single = by_dst_.cohorts().size() == 1 && by_src_.cohorts().size() == 1;
+  if (!backend_.machine->records() || !sizes_.mirrors || !alone || !single || n == 0) return;
+  constexpr int kFewest = 64, kPart = 16;  // the padding is at most this part of the edges
+  int quantum = kFewest;
+  while (2 * quantum <= n / kPart) quantum *= 2;
+  padding_ = (n + quantum - 1) / quantum * quantum - n;
+  if (padding_ == 0) return;
+  step_.n_edges = n + padding_;
+  by_dst_.pad(step_.n_edges);
+  by_src_.pad(step_.n_edges);
+  host_padding_.assign(static_cast<std::size_t>(2 * padding_), 0);
+  std::iota(host_padding_.begin() + padding_, host_padding_.end(), n);
+  host_padding_vec_.assign(static_cast<std::size_t>(3 * padding_), 0);
+  for (int i = 0; i < padding_; ++i)
+    host_padding_vec_[static_cast<std::size_t>(3 * i)] = config_.rcut;
 }
 
 /// The array as the machine sees it: in place, or copied.
@@ -462,7 +499,8 @@ void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges) {
   if (kept_edges_ == 0) return;
   kept_.reserve(kept_edges_ * elements);
   host_kept_row_.assign(static_cast<std::size_t>(step_.n_edges), -1);
-  for (int p = 0; p < kept_edges_; ++p) host_kept_row_[edges.by_src(p)] = p;
+  const int real = edges.n_edges();  // without padding
+  for (int p = 0; p < kept_edges_; ++p) host_kept_row_[p < real ? edges.by_src(p) : p] = p;
   step_kept_row_ = mirror(kept_row_.reserve(step_.n_edges), host_kept_row_.data(), step_.n_edges);
 }
 
@@ -721,8 +759,7 @@ void StepEngine<Real>::initial_backward(model::HaloExchange& halo) {
 }
 
 template <class Real>
-void StepEngine<Real>::read_results(model::HaloExchange& halo, model::Request request,
-                                    model::Evaluation& result) {
+void StepEngine<Real>::sum_forces() {
   for_chunks(step_.n_nodes, [&](Arena<Real>, int first, int count) {
     kernels::EdgeForceArgs<Real> args;
     args.node_first = first;
@@ -737,7 +774,6 @@ void StepEngine<Real>::read_results(model::HaloExchange& halo, model::Request re
     args.node_virial = arrays_.node_virial;
     context_.table->edge_force(args, context_.stream());
   });
-  collect_results(halo, request, result);
 }
 
 /// Reads the results in one piece, which is the only time that a step waits for the machine. With
@@ -788,6 +824,61 @@ void StepEngine<Real>::evaluate_structure(const model::Structure& structure,
                                           model::HaloExchange& halo, model::Request request,
                                           model::Evaluation& result) {
   prepare_step(structure, halo);
+  run_step(halo);
+  collect_results(halo, request, result);
+}
+
+template <class Real>
+typename StepEngine<Real>::Recipe StepEngine<Real>::recipe() const {
+  Recipe recipe;
+  recipe.step = step_;
+  recipe.by_dst = by_dst_.cohorts();
+  recipe.by_src = by_src_.cohorts();
+  recipe.kept_edges = kept_edges_;
+  recipe.kept = kept_.data();
+  recipe.kept_row = step_kept_row_;
+  recipe.arrays = array_memory_.data();
+  recipe.lane = lanes_[0].data();
+  recipe.conditions = conditions_number_;
+  return recipe;
+}
+
+/// Issues the work of a step. A machine that can record does so when a step is like the one before,
+/// and from then on only replays, which costs the host next to nothing. (A step that is unlike the
+/// one before is not worth recording: noting the work costs as much as issuing it.)
+template <class Real>
+void StepEngine<Real>::run_step(model::HaloExchange& halo) {
+  kernels::Machine& machine = *backend_.machine;
+  if (!machine.records() || !can_record_ || halo.active() || timed_) {
+    issue_step(halo);
+    return;
+  }
+  Recipe now = recipe();
+  if (now != last_recipe_) {
+    last_recipe_ = std::move(now);
+    recorded_ = false;
+    issue_step(halo);
+    return;
+  }
+  if (!recorded_) {
+    machine.begin_recording();
+    try {
+      issue_step(halo);
+      recorded_ = machine.end_recording();
+    } catch (const std::exception&) {
+      static_cast<void>(machine.end_recording());  // issued again below: real errors come back
+    }
+    if (!recorded_) {
+      can_record_ = false;
+      issue_step(halo);
+      return;
+    }
+  }
+  machine.replay();
+}
+
+template <class Real>
+void StepEngine<Real>::issue_step(model::HaloExchange& halo) {
   kernels::Machine& machine = *backend_.machine;
   const std::size_t nodes = static_cast<std::size_t>(step_.n_nodes);
   const std::size_t owned = static_cast<std::size_t>(step_.n_owned);
@@ -818,13 +909,19 @@ void StepEngine<Real>::evaluate_structure(const model::Structure& structure,
   finish_forward();
   for (std::size_t i = blocks_.size(); i-- > 0;) block_backward(i, halo);
   initial_backward(halo);
-  read_results(halo, request, result);
+  sum_forces();
 }
 
 template <class Real>
 std::string StepEngine<Real>::description() const {
   return "native, " + std::string(sizeof(Real) == 4 ? "float32" : "float64") + ", " +
-         (options_.device == model::Device::kCpu ? "CPU " : "") + backend_.machine->name();
+         (options_.device == model::Device::kCpu ? "CPU " : backend_.machine->name() + ", ") +
+         (backend_.arithmetic.empty() ? backend_.machine->name() : backend_.arithmetic);
+}
+
+template <class Real>
+std::vector<model::OperationTime> StepEngine<Real>::take_profile() {
+  return timed_ ? timed_->take() : std::vector<model::OperationTime>();
 }
 
 template <class Real>

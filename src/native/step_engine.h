@@ -14,6 +14,7 @@
 #include "src/native/message.h"
 #include "src/native/node_update.h"
 #include "src/native/step_arrays.h"
+#include "src/native/timed_table.h"
 
 namespace dpa4::native {
 
@@ -36,6 +37,7 @@ class StepEngine final : public model::Evaluator {
                 model::Evaluation& result) override;
   std::string description() const override;
   model::MemoryPlan memory_plan() const override;
+  std::vector<model::OperationTime> take_profile() override;
 
  private:
   struct Block {
@@ -51,6 +53,9 @@ class StepEngine final : public model::Evaluator {
   void set_type_features(const HostMatrix& features);
   void evaluate_structure(const model::Structure& structure, model::HaloExchange& halo,
                           model::Request request, model::Evaluation& result);
+  void issue_step(model::HaloExchange& halo);
+  void run_step(model::HaloExchange& halo);
+  void pad_edges(const graph::EdgeList& edges, bool alone);
   void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
   void plan_buffers();
   void warm_up();
@@ -69,7 +74,7 @@ class StepEngine final : public model::Evaluator {
   void block_backward(std::size_t block, model::HaloExchange& halo);
   void initial_backward(model::HaloExchange& halo);
   void gate_backward(model::HaloExchange& halo);
-  void read_results(model::HaloExchange& halo, model::Request request, model::Evaluation& result);
+  void sum_forces();
   void collect_results(model::HaloExchange& halo, model::Request request,
                        model::Evaluation& result);
   void remove_vacuum(const HostMatrix& features);
@@ -90,6 +95,7 @@ class StepEngine final : public model::Evaluator {
   model::ModelConfig config_;
   model::EvaluatorOptions options_;
   Backend<Real> backend_;
+  std::unique_ptr<TimedTable<Real>> timed_;
   EngineContext<Real> context_;
   WeightStore<Real> store_;
   RadialNet<Real> radial_;
@@ -128,6 +134,28 @@ class StepEngine final : public model::Evaluator {
   std::vector<int> host_kept_row_;
   std::vector<Real> host_aparam_;
   std::vector<double> host_results_;
+  int padding_ = 0;  // edges of the step that belong to no node
+  std::vector<int> host_padding_;
+  std::vector<double> host_padding_vec_;
+
+  /// What the work of a step depends on beside the contents of the arrays.
+  struct Recipe {
+    StepEdges step;
+    std::vector<Cohort> by_dst, by_src;
+    std::int64_t kept_edges = 0;
+    const void* kept = nullptr;
+    const void* kept_row = nullptr;
+    const void* arrays = nullptr;
+    const void* lane = nullptr;
+    int conditions = 0;
+
+    bool operator==(const Recipe&) const = default;
+  };
+  Recipe recipe() const;
+  Recipe last_recipe_;
+  bool recorded_ = false;      // the machine can replay last_recipe_
+  bool can_record_ = true;     // until it turned out otherwise
+  int conditions_number_ = 0;  // counts the changes of conditions
 };
 
 }  // namespace dpa4::native

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
 #include <random>
 
+#include "kernels/api/operation_list.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "src/model/presets.h"
 #include "src/model/weight_schema.h"
@@ -25,7 +27,7 @@ using model::Precision;
 
 /// The processor with cohorts as large as asked for, whatever its caches would like; it can pretend
 /// to have memory that the host cannot read.
-class LiteralMachine final : public kernels::Machine {
+class LiteralMachine : public kernels::Machine {
  public:
   explicit LiteralMachine(bool host_memory = true, int nodes = 24)
       : inner_(cpu::make_machine()), host_memory_(host_memory), nodes_(nodes) {}
@@ -314,7 +316,7 @@ TEST(Engine, BudgetBoundsTheBuffers) {
 
 TEST(Engine, BudgetIsKept) {
   const ModelCase model("golden/neo.json");
-  RandomStructure atoms(300, 14.0, 3, model.config().rcut, 9);
+  RandomStructure atoms(150, 11.2, 3, model.config().rcut, 9);
   const graph::EdgeList& edges = atoms.structure().edges;
   model::EvaluatorOptions options;
   options.cohort = 256;
@@ -358,6 +360,134 @@ TEST(Engine, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_LE(counter.held, before);
   // What fitted before still does.
   evaluate(engine, small.structure());
+}
+
+/// Work that is being noted instead of done.
+std::vector<std::function<void()>>* notes = nullptr;
+
+template <auto kMember, class Args>
+struct Noted {
+  static inline void (*original)(const Args&, kernels::Stream) = nullptr;
+  static void call(const Args& args, kernels::Stream stream) {
+    if (notes == nullptr) return original(args, stream);
+    notes->push_back([args, stream] { original(args, stream); });
+  }
+};
+
+template <auto kMember, class Args>
+void note(void (*&entry)(const Args&, kernels::Stream)) {
+  Noted<kMember, Args>::original = entry;
+  entry = Noted<kMember, Args>::call;
+}
+
+/// The operations of the processor for a RecordingMachine.
+const kernels::KernelTable<float>& noted_table() {
+  static const kernels::KernelTable<float> table = [] {
+    kernels::KernelTable<float> noted = cpu::table<float>();
+#define DPA4_NOTE(operation) note<&kernels::KernelTable<float>::operation>(noted.operation);
+    DPA4_FOR_EACH_OPERATION(DPA4_NOTE)
+#undef DPA4_NOTE
+    return noted;
+  }();
+  return table;
+}
+
+/// The processor as a device that can record and replay.
+class RecordingMachine final : public LiteralMachine {
+ public:
+  RecordingMachine() : LiteralMachine(/*host_memory=*/false) {}
+
+  int lanes() const override { return 1; }
+  void for_each(int n, Task task, void* context) override {
+    for (int i = 0; i < n; ++i) task(context, 0, i);
+  }
+  void zero(void* memory, std::size_t bytes) override {
+    if (notes == nullptr) return LiteralMachine::zero(memory, bytes);
+    notes->push_back([=, this] { LiteralMachine::zero(memory, bytes); });
+  }
+  bool records() const override { return true; }
+  void begin_recording() override {
+    notes_.clear();
+    notes = &notes_;
+  }
+  bool end_recording() override {
+    notes = nullptr;
+    ++recordings;
+    return recordable;
+  }
+  void replay() override {
+    for (const auto& work : notes_) work();
+    ++replays;
+  }
+
+  int recordings = 0, replays = 0;
+  bool recordable = true;
+
+ private:
+  std::vector<std::function<void()>> notes_;
+};
+
+/// Steps with changing positions and edges, then other sizes: what is replayed, and that all bits
+/// are those of a machine that does not record.
+TEST(Engine, ReplayedStepsHaveTheBitsOfIssuedOnes) {
+  const ModelCase model("golden/neo.json");
+  for (const std::optional<std::int64_t> memory :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(0)}) {
+    model::EvaluatorOptions options;
+    options.memory = memory;
+    auto owned = std::make_unique<RecordingMachine>();
+    RecordingMachine& machine = *owned;
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::move(owned), &noted_table()});
+    const auto plain = model.make(options);
+    const auto check = [&](int n, unsigned seed, int drop) {
+      RandomStructure atoms(n, 6.5, 3, model.config().rcut, seed);
+      const model::Structure structure = atoms.with_edges(atoms.structure().edges.n_edges() - drop);
+      expect_same_bits(evaluate(engine, structure), evaluate(*plain, structure));
+    };
+    for (const int drop : {0, 1, 2, 3}) check(24, 1, drop);
+    EXPECT_EQ(machine.recordings, 1);
+    EXPECT_GE(machine.replays, 2);
+    const int replays = machine.replays;
+    check(24, 2, 0);  // other edges
+    check(13, 1, 0);  // other atoms
+    EXPECT_LE(machine.replays, replays + 1);
+    check(13, 1, 0);
+    check(13, 1, 1);
+    EXPECT_GE(machine.replays, replays + 1);
+    // A machine that fails to record goes on without.
+    machine.recordable = false;
+    check(24, 1, 0);
+    check(24, 1, 0);
+    const int failed = machine.recordings;
+    check(24, 1, 0);
+    EXPECT_EQ(machine.recordings, failed);
+  }
+}
+
+TEST(Engine, ProfileTellsCallsTimesAndArithmetic) {
+  const ModelCase model("golden/neo.json");
+  model::EvaluatorOptions options;
+  options.profile = true;
+  const auto engine = model.make(options);
+  RandomStructure atoms(20, 7.0, 3, model.config().rcut, 1);
+  const model::Evaluation profiled = evaluate(*engine, atoms.structure());
+  const std::vector<model::OperationTime> times = engine->take_profile();
+  const auto found = std::find_if(times.begin(), times.end(),
+                                  [](const auto& time) { return time.name == "so2_stack"; });
+  ASSERT_NE(found, times.end());
+  EXPECT_GE(found->calls, static_cast<std::int64_t>(model.config().blocks.size()));
+  EXPECT_GT(found->seconds, 0);
+  // Twice the weights of an edge's stack, at least.
+  const double edges = atoms.structure().edges.n_edges();
+  const double width = model.config().blocks[0].lmax * model.config().focus_dim;
+  EXPECT_GT(found->flops, 2 * edges * width * width);
+  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i - 1].seconds, times[i].seconds);
+  EXPECT_TRUE(engine->take_profile().empty());
+  options.profile = false;
+  const auto plain = model.make(options);
+  expect_same_bits(profiled, evaluate(*plain, atoms.structure()));
+  EXPECT_TRUE(plain->take_profile().empty());
 }
 
 TEST(Engine, TwoThousandNeighborsAreRight) {
