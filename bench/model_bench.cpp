@@ -3,8 +3,8 @@
 // with random weights on slightly disordered diamond carbon, cutoff 6 Angstrom, edges built before.
 //
 //   model_bench [--device cuda|cpu] [--precision float32|float64] [--arithmetic NAME]
-//               [--memory min|auto|BYTES] [--cohort N] [--repeat N] [--operations] [--json FILE]
-//               [PRESET:ATOMS ...]
+//               [--memory min|auto|BYTES] [--cohort N] [--warm-up N] [--repeat N] [--operations]
+//               [--json FILE] [PRESET:ATOMS ...]
 //
 // --operations: where the time of a step goes, in steps of their own. Without PRESET:ATOMS the
 // table of doc/performance.md.
@@ -61,6 +61,8 @@ Options parse(int argc, char** argv) {
       }
     } else if (word == "--cohort") {
       options.evaluator.cohort = std::stoi(value());
+    } else if (word == "--warm-up") {
+      options.step.warm_up = std::stoi(value());
     } else if (word == "--repeat") {
       options.step.repeats = std::stoi(value());
     } else if (word == "--operations") {

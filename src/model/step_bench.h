@@ -28,7 +28,7 @@ struct StepBench {
 
 struct StepBenchOptions {
   int warm_up = 3;
-  int repeats = 10;
+  int repeats = 10;         // 0: the first step is what is timed
   bool operations = false;  // in steps of their own, behind those that are timed
   double lattice = 3.567;   // cubic cell of diamond [Angstrom]; atoms displaced by 0.05 at random
   /// Memory in use, of the device or of the process. Only differences count.

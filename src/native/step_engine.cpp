@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/parallel.h"
 #include "src/math/activation.h"
 #include "src/model/elements.h"
 
@@ -23,12 +24,15 @@ constexpr int kUsualNeighbors = 128;
 
 /// Buffers take at most this part of the free memory or of the user's budget ...
 constexpr std::int64_t kBufferPart = 8;
-/// ... but as much as the arrays of this many atoms, or as a cohort of this many edges, is always
-/// given to them.
-constexpr std::int64_t kFewAtoms = 4096, kFewEdges = 16384;
+/// ... but a cohort that fills a large device is always given to them: as many edges, unless that
+/// takes more than so many bytes, and no fewer than the smaller number.
+constexpr std::int64_t kEnoughEdges = 65536, kEnoughBytes = 900'000'000, kFewestEdges = 16384;
 
 /// Edges of a cohort and nodes of a chunk beyond which no machine becomes faster.
 constexpr int kMostEdges = 1 << 17, kMostNodes = 1 << 16;
+
+/// Steps with more cohorts in both orders together are not recorded.
+constexpr std::size_t kMostRecordedCohorts = 16;
 
 /// Arrays that have to grow during a run grow by this part more than they must.
 constexpr std::int64_t kSlackPart = 32;
@@ -41,6 +45,7 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
     : config_(config),
       options_(options),
       backend_(std::move(backend)),
+      free_when_opened_(backend_.machine->free_bytes()),
       timed_(options.profile
                  ? std::make_unique<TimedTable<Real>>(*backend_.table, *backend_.machine)
                  : nullptr),
@@ -103,12 +108,10 @@ void StepEngine<Real>::plan_buffers() {
   sizes_.gate = config_.bridging_zbl;
   sizes_.mirrors = !machine.host_memory();
 
-  // Buffers of all lanes together: never smaller than the arrays of a few thousand atoms, as less
-  // would save nothing that counts and cost speed.
+  // Bytes for the buffers of all lanes together.
   const std::int64_t edge = lane_size(1, 0) * real, node = lane_size(0, 1) * real;
   const std::int64_t least =
-      std::min(array_bytes<Real>(sizes_, {kFewAtoms, kFewAtoms, kFewAtoms * kUsualNeighbors}),
-               kFewEdges * edge);
+      std::min(kEnoughEdges * edge, std::max(kEnoughBytes, kFewestEdges * edge));
   std::int64_t most = machine.free_bytes() / (kBufferPart * std::max(1, options_.sharers));
   if (options_.memory) most = std::min(most, *options_.memory / kBufferPart);
   const std::int64_t lane = std::max(least, most) / machine.lanes();
@@ -145,8 +148,13 @@ void StepEngine<Real>::warm_up() {
     model::NoHalo halo;
     model::Evaluation result;
     evaluate_structure(pair, halo, {}, result);
-    overhead_ = machine.extra_bytes();
     release();
+    // Weights in other forms, what the allocator rounds up, code. Others may have allocated
+    // meanwhile, so what can be explained bounds what was measured.
+    constexpr std::int64_t kCode = std::int64_t{64} << 20;
+    const std::int64_t extra = machine.extra_bytes();
+    overhead_ = std::clamp(free_when_opened_ - machine.free_bytes() - store_.bytes(), extra,
+                           extra + store_.bytes() / 2 + kCode);
   }
   free_at_start_ = machine.free_bytes();
   const double part = machine.host_memory() ? kKeptPartOfHost : kKeptPartOfDevice;
@@ -498,9 +506,13 @@ void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges) {
   }
   if (kept_edges_ == 0) return;
   kept_.reserve(kept_edges_ * elements);
-  host_kept_row_.assign(static_cast<std::size_t>(step_.n_edges), -1);
+  host_kept_row_.resize(static_cast<std::size_t>(step_.n_edges));
+  int* const row = host_kept_row_.data();
   const int real = edges.n_edges();  // without padding
-  for (int p = 0; p < kept_edges_; ++p) host_kept_row_[p < real ? edges.by_src(p) : p] = p;
+  const std::int64_t n_kept = kept_edges_;
+  base::parallel_for(base::Threads(), "kept_rows", step_.n_edges, [=](std::int64_t p) {
+    row[p < real ? edges.by_src(static_cast<int>(p)) : p] = p < n_kept ? static_cast<int>(p) : -1;
+  });
   step_kept_row_ = mirror(kept_row_.reserve(step_.n_edges), host_kept_row_.data(), step_.n_edges);
 }
 
@@ -849,7 +861,9 @@ typename StepEngine<Real>::Recipe StepEngine<Real>::recipe() const {
 template <class Real>
 void StepEngine<Real>::run_step(model::HaloExchange& halo) {
   kernels::Machine& machine = *backend_.machine;
-  if (!machine.records() || !can_record_ || halo.active() || timed_) {
+  // With many cohorts the device is never waiting for the host, and a recording takes memory.
+  const bool small = by_dst_.cohorts().size() + by_src_.cohorts().size() <= kMostRecordedCohorts;
+  if (!machine.records() || !can_record_ || !small || halo.active() || timed_) {
     issue_step(halo);
     return;
   }

@@ -95,6 +95,7 @@ class StepEngine final : public model::Evaluator {
   model::ModelConfig config_;
   model::EvaluatorOptions options_;
   Backend<Real> backend_;
+  std::int64_t free_when_opened_ = 0;  // bytes, before anything was taken
   std::unique_ptr<TimedTable<Real>> timed_;
   EngineContext<Real> context_;
   WeightStore<Real> store_;

@@ -306,11 +306,11 @@ TEST(Engine, BudgetBoundsTheBuffers) {
     return StepEngine<float>(config, weights, options, {std::move(machine), &cpu::table<float>()})
         .memory_plan();
   };
-  const model::MemoryPlan least = plan(0), some = plan(std::int64_t{4} << 30), most = plan({});
-  EXPECT_LT(least.buffer_bytes, std::int64_t{300} << 20);
-  EXPECT_GE(least.cohort, 1024);
+  const model::MemoryPlan least = plan(0), some = plan(std::int64_t{16} << 30), most = plan({});
+  EXPECT_LT(least.buffer_bytes, std::int64_t{900} << 20);
+  EXPECT_GE(least.cohort, 16384);
   EXPECT_GT(some.buffer_bytes, least.buffer_bytes);
-  EXPECT_LE(some.buffer_bytes, std::int64_t{4} << 30);
+  EXPECT_LE(some.buffer_bytes, std::int64_t{2} << 30);
   EXPECT_GT(most.buffer_bytes, some.buffer_bytes);
 }
 
