@@ -5,7 +5,7 @@
 #   share/dpa4-lammps/    potentials/ and examples/, which refer to each other by relative paths
 #   share/doc/...         licence, README, CHANGELOG, guide
 
-foreach(plugin dpa4plugin dpa4kkplugin)
+foreach(plugin dpa4plugin dpa4kkplugin dpa4kkstyles)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/lammps/plugins")
   endif()

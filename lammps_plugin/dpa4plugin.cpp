@@ -13,7 +13,7 @@ void* create_pair_dpa4(void* lammps) {
 }  // namespace
 
 extern "C" void lammpsplugin_init(void* lammps, void* handle, void* register_function) {
-  dpa4::lammps::register_pair_style(lammps, handle, register_function, "dpa4",
-                                    "DPA4/SeZM pair style dpa4", &create_pair_dpa4,
-                                    dpa4::lammps::compiled_for());
+  dpa4::lammps::register_pair_styles(lammps, handle, register_function,
+                                     {{"dpa4", "DPA4/SeZM pair style dpa4", &create_pair_dpa4}},
+                                     dpa4::lammps::compiled_for());
 }

@@ -38,9 +38,7 @@ void LammpsHalo::set_rows(TensorView<const int, 1> row_of_atom, int n_owned, int
   active_ = any(n_nodes > n_owned);
 }
 
-template <class Exchange>
-void LammpsHalo::in_slices(const model::NodeRows& rows, Exchange exchange) {
-  DPA4_EXPECTS(rows.space == model::NodeRows::Space::kHost);
+void LammpsHalo::in_slices(const model::NodeRows& rows, const std::function<void(int)>& exchange) {
   DPA4_EXPECTS(rows.n_nodes == n_nodes_);
   const bool single_precision = rows.type == model::NodeRows::Type::kFloat32;
   const std::int64_t element_bytes = single_precision ? sizeof(float) : sizeof(double);
@@ -57,11 +55,13 @@ void LammpsHalo::in_slices(const model::NodeRows& rows, Exchange exchange) {
 
 void LammpsHalo::forward(model::NodeRows rows) {
   if (!active_) return;
+  DPA4_EXPECTS(rows.space == model::NodeRows::Space::kHost);
   in_slices(rows, [this](int doubles) { lmp_->comm->forward_comm(pair_, doubles); });
 }
 
 void LammpsHalo::reverse(model::NodeRows rows) {
   if (!active_) return;
+  DPA4_EXPECTS(rows.space == model::NodeRows::Space::kHost);
   in_slices(rows, [this](int doubles) { lmp_->comm->reverse_comm(pair_, doubles); });
 }
 

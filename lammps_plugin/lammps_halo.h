@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "pair.h"
@@ -30,7 +32,7 @@ struct RowOwner {
 ///
 /// A row wider than a slice travels in several exchanges, so the width of LAMMPS' buffers does not
 /// depend on the model.
-class LammpsHalo final : public model::HaloExchange {
+class LammpsHalo : public model::HaloExchange {
  public:
   /// Numbers (double) an atom sends at a time: one exchange for 512 float32 features, and 2 KiB an
   /// atom in each of LAMMPS' buffers. The pair's comm_forward, comm_reverse and comm_reverse_off.
@@ -61,7 +63,7 @@ class LammpsHalo final : public model::HaloExchange {
   int pack_reverse(int n, int first, double* buffer);
   void unpack_reverse(int n, const int* atoms, const double* buffer);
 
- private:
+ protected:
   /// The columns of all rows that are on their way.
   struct Slice {
     std::byte* data = nullptr;  // column 0 of the slice in row 0
@@ -71,18 +73,22 @@ class LammpsHalo final : public model::HaloExchange {
     bool single_precision = false;
   };
 
-  template <class Exchange>
-  void in_slices(const model::NodeRows& rows, Exchange exchange);
-  std::byte* row(int row_number) const { return slice_.data + row_number * slice_.row_bytes; }
+  /// Sets the slice to one part of the columns after the other and calls exchange(doubles) for
+  /// each.
+  void in_slices(const model::NodeRows& rows, const std::function<void(int)>& exchange);
 
   LAMMPS_NS::LAMMPS* lmp_;
   LAMMPS_NS::Pair* pair_;
-  std::vector<RowOwner>* owners_ = nullptr;  // set while owners are exchanged
   TensorView<const int, 1> row_of_atom_;
   int n_owned_ = 0;
   int n_nodes_ = 0;
   bool active_ = false;
   Slice slice_;
+
+ private:
+  std::byte* row(int row_number) const { return slice_.data + row_number * slice_.row_bytes; }
+
+  std::vector<RowOwner>* owners_ = nullptr;  // set while owners are exchanged
 };
 
 }  // namespace dpa4::lammps

@@ -144,7 +144,7 @@ void PairDPA4::coeff(int narg, char** arg) {
 /// Every rank reads the file, and all of them stop with the same message if one of them cannot.
 void PairDPA4::load_model(const std::string& path, char** file_argument) {
   dpa4::engine::EngineOptions options = settings_.engine;
-  share_machine(world, options.evaluator);
+  choose_place(options);
   const std::string found = utils::get_potential_file_path(path);
   LammpsLogger log(lmp);
   on_all_ranks(position_in_command(*input, file_argument), [&] {
@@ -153,6 +153,10 @@ void PairDPA4::load_model(const std::string& path, char** file_argument) {
     aparam_ = dpa4::lammps::resolve_aparam(settings_, model.config);
     model_ = std::move(model);
   });
+}
+
+void PairDPA4::choose_place(dpa4::engine::EngineOptions& options) {
+  share_machine(world, options.evaluator);
 }
 
 void PairDPA4::forget_model() {
@@ -256,9 +260,19 @@ void PairDPA4::on_all_ranks(int position, const Work& work) {
 // ---- a step
 // ----------------------------------------------------------------------------------------
 
+void PairDPA4::guarded(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const LAMMPSException&) {
+    throw;
+  } catch (const std::exception& failure) {
+    error->one(FLERR, "{}", first_line(failure));
+  }
+}
+
 void PairDPA4::compute(int eflag, int vflag) {
   ev_init(eflag, vflag);
-  try {
+  guarded([&] {
     // The count finds builds whose step was not computed (pair_modify compute no), the age those
     // after which LAMMPS sets the count back (every setup).
     if (neighbor->ago == 0 || rows_built_at_ != neighbor->ncalls) {
@@ -278,11 +292,7 @@ void PairDPA4::compute(int eflag, int vflag) {
     dpa4::model::Request request;
     request.atom_virial = vflag_atom != 0 || cvflag_atom != 0;
     model_.evaluator->evaluate(structure, conditions_, halo_, request, result_);
-  } catch (const LAMMPSException&) {
-    throw;
-  } catch (const std::exception& failure) {
-    error->one(FLERR, "{}", first_line(failure));
-  }
+  });
   add_results();
 }
 
@@ -346,15 +356,16 @@ void PairDPA4::refresh_types() {
   for (std::size_t row = 0; row < atom_of_row_.size(); ++row) {
     const int type = model_type(atom_of_row_[row]);
     if (type == type_of_row_[row]) continue;
-    if (type < 0) {
-      error->one(
-          FLERR,
-          "An atom changed to a type that pair_coeff maps to NULL without a new neighbor list");
-    }
+    if (type < 0) fail_null_type();
     type_of_row_[row] = type;
     changed = true;
   }
   if (changed && !model_.config.exclude_types.empty()) rebuild_edges();
+}
+
+void PairDPA4::fail_null_type() {
+  error->one(FLERR,
+             "An atom changed to a type that pair_coeff maps to NULL without a new neighbor list");
 }
 
 /// The conditions of this step, from the computes that were asked for.
@@ -384,10 +395,13 @@ void PairDPA4::read_computes() {
 
 /// LAMMPS drops neighbors whose special_bonds weights are all zero from its lists, whatever a pair
 /// style asks for; a model trained on all neighbors would be silently wrong.
-void PairDPA4::check_special_neighbors() {
-  if (atom->molecular == Atom::ATOMIC) return;
+bool PairDPA4::drops_special_neighbors() const {
   const int* flag = neighbor->special_flag;
-  if (flag[1] != 0 && flag[2] != 0 && flag[3] != 0) return;
+  return atom->molecular != Atom::ATOMIC && (flag[1] == 0 || flag[2] == 0 || flag[3] == 0);
+}
+
+void PairDPA4::check_special_neighbors() {
+  if (!drops_special_neighbors()) return;
   on_all_ranks(Error::NOLASTLINE, [this] { find_dropped_neighbor(); });
 }
 
@@ -439,37 +453,36 @@ void PairDPA4::add_results() {
     const int i = atom_of_row_[row];
     for (int a = 0; a < 3; ++a) f[i][a] += energy_unit_ * result_.force[3 * row + a];
   }
-  if (eflag_global) eng_vdwl += energy_unit_ * result_.energy;
+  const auto& w = result_.virial;  // symmetric up to rounding
+  add_sums(result_.energy,
+           {w[0], w[4], w[8], 0.5 * (w[1] + w[3]), 0.5 * (w[2] + w[6]), 0.5 * (w[5] + w[7])});
   if (eflag_atom) {
     for (int row = 0; row < n_owned_; ++row) {
       eatom[atom_of_row_[row]] += energy_unit_ * result_.atom_energy[row];
     }
   }
-  if (vflag_global) {
-    const auto& w = result_.virial;  // symmetric up to rounding
-    const double symmetric[6] = {
-        w[0], w[4], w[8], 0.5 * (w[1] + w[3]), 0.5 * (w[2] + w[6]), 0.5 * (w[5] + w[7])};
-    for (int k = 0; k < 6; ++k) virial[k] += energy_unit_ * symmetric[k];
-  }
   if (vflag_atom || cvflag_atom) add_atom_virial();
 }
 
-/// The model's w[3 a + b] = -g_a v_b has the force's axis a first. LAMMPS' six components are the
-/// symmetric part, xx yy zz xy xz yz; its nine name the position's axis first, xx yy zz xy xz yz yx
-/// zx zy.
+/// This rank's energy [eV] and virial [eV], xx yy zz xy xz yz.
+void PairDPA4::add_sums(double energy, const std::array<double, 6>& symmetric_virial) {
+  if (eflag_global) eng_vdwl += energy_unit_ * energy;
+  if (vflag_global) {
+    for (int k = 0; k < 6; ++k) virial[k] += energy_unit_ * symmetric_virial[k];
+  }
+}
+
 void PairDPA4::add_atom_virial() {
-  static constexpr int kCentroidOrder[9] = {0, 4, 8, 3, 6, 7, 1, 2, 5};
-  static constexpr int kTransposed[9] = {0, 4, 8, 1, 2, 5, 3, 6, 7};
   for (int row = 0; row < n_owned_; ++row) {
     const int i = atom_of_row_[row];
     const double* w = result_.atom_virial.data() + std::int64_t{9} * row;
     if (vflag_atom) {
       for (int k = 0; k < 6; ++k) {
-        vatom[i][k] += 0.5 * energy_unit_ * (w[kCentroidOrder[k]] + w[kTransposed[k]]);
+        vatom[i][k] += 0.5 * energy_unit_ * (w[centroid_component(k)] + w[transposed_component(k)]);
       }
     }
     if (cvflag_atom) {
-      for (int k = 0; k < 9; ++k) cvatom[i][k] += energy_unit_ * w[kCentroidOrder[k]];
+      for (int k = 0; k < 9; ++k) cvatom[i][k] += energy_unit_ * w[centroid_component(k)];
     }
   }
 }

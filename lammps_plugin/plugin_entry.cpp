@@ -22,26 +22,31 @@ void keep_loaded(const void* address_in_library) {
 
 }  // namespace
 
-void register_pair_style(void* lammps, void* handle, void* register_function, const char* name,
-                         const char* info, lammpsplugin_factory1* creator,
-                         const LammpsTraits& built_for) {
-  keep_loaded(reinterpret_cast<const void*>(creator));
+void refuse(void* lammps, const std::string& style, const std::string& reason) {
+  const std::string warning = "no pair style " + style + ": " + reason;
+  lammps_error(lammps, LMP_ERROR_WARNING | LMP_ERROR_WORLD, warning.c_str());
+}
+
+void register_pair_styles(void* lammps, void* handle, void* register_function,
+                          std::initializer_list<PluginStyle> styles,
+                          const LammpsTraits& built_for) {
+  keep_loaded(reinterpret_cast<const void*>(styles.begin()->creator));
   const std::string problem = mismatch(built_for, traits_of(lammps));
   if (!problem.empty()) {
-    // Not an error: that would end the program, also where LAMMPS loads every plugin of a folder.
-    const std::string warning = "no pair style " + std::string(name) + ": " + problem;
-    lammps_error(lammps, LMP_ERROR_WARNING | LMP_ERROR_WORLD, warning.c_str());
+    refuse(lammps, styles.begin()->name, problem);
     return;
   }
-  lammpsplugin_t plugin{};
-  plugin.version = LAMMPS_VERSION;
-  plugin.style = "pair";
-  plugin.name = name;
-  plugin.info = info;
-  plugin.author = "the dpa4-lammps authors";
-  plugin.creator.v1 = creator;
-  plugin.handle = handle;
-  reinterpret_cast<lammpsplugin_regfunc>(register_function)(&plugin, lammps);
+  for (const PluginStyle& style : styles) {
+    lammpsplugin_t plugin{};
+    plugin.version = LAMMPS_VERSION;
+    plugin.style = "pair";
+    plugin.name = style.name;
+    plugin.info = style.info;
+    plugin.author = "the dpa4-lammps authors";
+    plugin.creator.v1 = style.creator;
+    plugin.handle = handle;
+    reinterpret_cast<lammpsplugin_regfunc>(register_function)(&plugin, lammps);
+  }
 }
 
 }  // namespace dpa4::lammps

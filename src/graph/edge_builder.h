@@ -154,6 +154,18 @@ struct WriteCandidates {
   }
 };
 
+/// The candidates of a row by ascending atom number.
+struct SortCandidates {
+  TensorView<const int, 1> row_of_atom;
+  Candidates out;
+  DPA4_HD void operator()(std::int64_t row) const {
+    const std::int64_t begin = out.dst_begin[row];
+    const std::int64_t end = out.dst_begin[row + 1];
+    base::detail::sort_ascending(out.atom + begin, static_cast<int>(end - begin));
+    for (std::int64_t k = begin; k < end; ++k) out.src[k] = row_of_atom(out.atom[k]);
+  }
+};
+
 template <class Positions>
 struct MarkEdges {
   Positions x;
@@ -220,13 +232,18 @@ struct WriteRowBegin {
 
 }  // namespace detail
 
+/// How the edges of a center follow each other.
+enum class NeighborOrder {
+  kAsListed,      // as in the neighbor list
+  kByAtomNumber,  // for lists whose order depends on the timing of threads
+};
+
 /// Turns LAMMPS' neighbor list into the model's edges.
 ///
 /// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst
 /// order and in src order. `update` every step: keeps those within the cutoff, in both orders, by
 /// scans alone; it allocates nothing once it has seen its largest size. The same input gives the
-/// same edges in the same order, bit for bit, for any number of threads: edges of a center follow
-/// the order of the list.
+/// same edges in the same order, bit for bit, for any number of threads.
 ///
 /// All views are in memory of the space. The lists behind `rebuild`'s arguments may be gone
 /// afterwards.
@@ -243,7 +260,8 @@ class EdgeBuilder {
   /// rebuild, seen from both sides. Centers without an owned row are skipped, as are neighbors
   /// without a row. Throws InputError if there are more pairs than an int counts.
   template <class List>
-  void rebuild(const List& list, const NodeMap& nodes);
+  void rebuild(const List& list, const NodeMap& nodes,
+               NeighborOrder order = NeighborOrder::kAsListed);
 
   /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid
   /// until the next call of `update` or `rebuild`.
@@ -325,7 +343,7 @@ detail::Candidates EdgeBuilder<Space>::candidates() {
 
 template <class Space>
 template <class List>
-void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
+void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes, NeighborOrder order) {
   DPA4_EXPECTS(nodes.n_owned >= 0 && nodes.n_nodes >= nodes.n_owned);
   DPA4_EXPECTS(nodes.type_of_row.extent(0) == nodes.n_nodes);
   n_owned_ = nodes.n_owned;
@@ -366,6 +384,10 @@ void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
   const detail::Candidates out = candidates();
   base::parallel_for(space_, "edge_candidates_write", n_owned_,
                      detail::WriteCandidates<List>{rule, entry_of_row, out});
+  if (order == NeighborOrder::kByAtomNumber) {
+    base::parallel_for(space_, "edge_candidates_sort", n_owned_,
+                       detail::SortCandidates{nodes.row_of_atom, out});
+  }
   base::group_by_key(space_, "edge_candidates_by_src", n_candidates_, out.src, n_nodes_,
                      out.src_begin, out.by_src, position_of_.data());
   ready_ = true;

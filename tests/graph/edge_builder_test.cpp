@@ -238,6 +238,27 @@ TEST(EdgeBuilder, GivesTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
+TEST(EdgeBuilder, ByAtomNumberDoesNotDependOnTheOrderOfTheLists) {
+  Problem problem = random_problem(40, 70, 6000, 12);
+  const std::vector<std::pair<int, int>> excluded{{0, 2}};
+  const auto build = [&](NeighborOrder order) {
+    EdgeBuilder<base::Threads> builder = make_builder(excluded);
+    builder.rebuild(problem.list(), problem.nodes(), order);
+    return copy(builder.update(problem.positions()));
+  };
+  const Edges by_number = build(NeighborOrder::kByAtomNumber);
+  const Edges as_listed = build(NeighborOrder::kAsListed);
+  std::mt19937 engine(13);
+  for (auto& list : problem.lists) std::shuffle(list.begin(), list.end(), engine);
+  EXPECT_EQ(build(NeighborOrder::kByAtomNumber), by_number);
+  EXPECT_FALSE(build(NeighborOrder::kAsListed) == as_listed);
+  // What sorted lists give as they are.
+  for (auto& list : problem.lists) {
+    std::sort(list.begin(), list.end(), [](int a, int b) { return (a & kMask) < (b & kMask); });
+  }
+  EXPECT_EQ(by_number, brute_force(problem, excluded));
+}
+
 /// Two owned atoms at a given separation along x, listed as each other's neighbor.
 int n_edges_at(double distance) {
   Problem problem;

@@ -174,8 +174,8 @@ void Golden::expect_values(const std::string& engine) {
     Lammps lammps;
     lammps.commands("plugin load " DPA4PLUGIN_PATH "\n" + frame_commands(frame, axes) +
                     aparam_commands(frame) + "neighbor 0.5 bin\npair_style dpa4 engine " + engine +
-                    " device cpu precision float64" + conditions_of(frame) + "\npair_coeff * * " +
-                    kGolden + GetParam() + ".pt" + elements + "\n");
+                    " device " DPA4_TEST_DEVICE " precision float64" + conditions_of(frame) +
+                    "\npair_coeff * * " + kGolden + GetParam() + ".pt" + elements + "\n");
     lammps.watch(true);
     lammps.commands("run 0");
     const Snapshot atoms = lammps.snapshot();

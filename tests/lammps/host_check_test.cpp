@@ -22,8 +22,8 @@ void count_registration(lammpsplugin_t*, void*) { ++n_registered; }
 void* create_nothing(void*) { return nullptr; }
 
 void register_built_for(Lammps& host, const LammpsTraits& built_for) {
-  register_pair_style(host.handle(), nullptr, reinterpret_cast<void*>(&count_registration),
-                      "dpa4/none", "none", &create_nothing, built_for);
+  register_pair_styles(host.handle(), nullptr, reinterpret_cast<void*>(&count_registration),
+                       {{"dpa4/none", "none", &create_nothing}}, built_for);
 }
 
 TEST(HostCheck, FindsNothingWrongWithTheLammpsItWasBuiltFor) {

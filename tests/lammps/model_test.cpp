@@ -22,7 +22,7 @@ const std::string kPotentials = DPA4_SOURCE_DIR "/potentials/";
 const std::string kSic = kPotentials + "sic_mini.pt Si C\n";
 
 std::string dpa4(const std::string& options = "precision float64") {
-  return "pair_style dpa4 device cpu " + options + "\npair_coeff * * " + kSic;
+  return "pair_style dpa4 device " DPA4_TEST_DEVICE " " + options + "\npair_coeff * * " + kSic;
 }
 
 /// 3C-SiC, 2 x 1 x 1 cells of 4.37 Angstrom, shaken: 16 atoms, each its own neighbor.
@@ -194,11 +194,11 @@ TEST(Model, IsSmoothWhenAnAtomCrossesTheCutoff) {
 
 TEST(Model, GivesTheSameInAnOverlayAndInOtherUnits) {
   const Snapshot plain = run_zero(crystal() + dpa4());
-  const Snapshot overlay =
-      run_zero(crystal() +
-               "pair_style hybrid/overlay dpa4 device cpu precision float64 zero 6.0\n"
-               "pair_coeff * * dpa4 " +
-               kSic + "pair_coeff * * zero\n");
+  const Snapshot overlay = run_zero(crystal() +
+                                    "pair_style hybrid/overlay dpa4 device " DPA4_TEST_DEVICE
+                                    " precision float64 zero 6.0\n"
+                                    "pair_coeff * * dpa4 " +
+                                    kSic + "pair_coeff * * zero\n");
   expect_same(overlay, plain, kSameArithmetic);
   std::string real = crystal();
   real.replace(real.find("metal"), 5, "real");
@@ -236,7 +236,8 @@ TEST(Model, IsFoundWhereLammpsLooksForPotentials) {
   setenv("LAMMPS_POTENTIALS", kPotentials.c_str(), 1);
   Lammps lammps;
   lammps.commands(kLoad + crystal() +
-                  "pair_style dpa4 device cpu\npair_coeff * * sic_mini.pt Si C\nrun 0");
+                  "pair_style dpa4 device " DPA4_TEST_DEVICE
+                  "\npair_coeff * * sic_mini.pt Si C\nrun 0");
   unsetenv("LAMMPS_POTENTIALS");
 }
 
@@ -245,7 +246,7 @@ TEST(Errors, NameTheFileAndTheReason) {
   if (mpi_rank() == 0) std::ofstream(broken) << "not a checkpoint";
   MPI_Barrier(MPI_COMM_WORLD);
   Lammps lammps;
-  lammps.commands(kLoad + crystal() + "pair_style dpa4 device cpu\n");
+  lammps.commands(kLoad + crystal() + "pair_style dpa4 device " DPA4_TEST_DEVICE "\n");
   for (const std::string& file : {broken, temporary_path("nowhere.pt")}) {
     const std::string message = error_of(lammps, "pair_coeff * * " + file + " Si C");
     EXPECT_NE(message.find(file), std::string::npos) << message;

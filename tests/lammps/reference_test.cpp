@@ -16,9 +16,9 @@ namespace {
 
 std::string start_of(const Reference& reference, const std::string& precision) {
   return "plugin load " DPA4PLUGIN_PATH "\nunits metal\nread_data " + reference.data_file +
-         "\npair_style dpa4 device cpu precision " + precision + "\npair_coeff * * " +
-         reference.model_file + reference.elements + "\nneighbor 1.0 bin\ntimestep " +
-         std::to_string(reference.timestep) + "\n";
+         "\npair_style dpa4 device " DPA4_TEST_DEVICE " precision " + precision +
+         "\npair_coeff * * " + reference.model_file + reference.elements +
+         "\nneighbor 1.0 bin\ntimestep " + std::to_string(reference.timestep) + "\n";
 }
 
 std::vector<double> symmetric_part(const std::array<double, 9>& w) {

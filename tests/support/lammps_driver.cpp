@@ -9,6 +9,7 @@
 #include <fstream>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #define LAMMPS_LIB_MPI  // declares lammps_open
 #include "library.h"
@@ -34,12 +35,25 @@ std::string temporary_path(int process, const std::string& name) {
          std::to_string(process) + "_" + name;
 }
 
+std::vector<std::string>& switches() {
+  static std::vector<std::string> list;
+  return list;
+}
+
 std::string next_log_path() {
   static int number = 0;
   return temporary_path(getpid(), std::to_string(number++) + ".log");
 }
 
 }  // namespace
+
+void set_lammps_switches(std::vector<std::string> list) { switches() = std::move(list); }
+
+const std::vector<std::string>& lammps_switches() { return switches(); }
+
+bool with_kokkos() {
+  return std::find(switches().begin(), switches().end(), "-k") != switches().end();
+}
 
 int mpi_rank() {
   int rank = 0;
@@ -55,6 +69,7 @@ int mpi_size() {
 
 Lammps::Lammps(MPI_Comm ranks) : ranks_(ranks), log_path_(next_log_path()) {
   std::vector<std::string> words{"dpa4_test", "-screen", "none", "-nocite", "-log", log_path_};
+  words.insert(words.end(), switches().begin(), switches().end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   handle_ = lammps_open(static_cast<int>(arguments.size()), arguments.data(), ranks, nullptr);

@@ -9,6 +9,11 @@
 #include <string>
 #include <vector>
 
+/// Where models run in the tests: "cpu", or "cuda" in those of a LAMMPS whose Kokkos has the GPU.
+#ifndef DPA4_TEST_DEVICE
+#define DPA4_TEST_DEVICE "cpu"
+#endif
+
 namespace dpa4::test {
 
 /// What LAMMPS holds after a step: everything of all atoms, on every rank, in the order of the IDs.
@@ -72,6 +77,14 @@ class Lammps {
   std::string log_path_;
   bool watches_atoms_ = false;
 };
+
+/// Command-line switches of every LAMMPS started from now on, such as -k on t 2 -sf kk.
+void set_lammps_switches(std::vector<std::string> switches);
+
+const std::vector<std::string>& lammps_switches();
+
+/// Whether they switch Kokkos on.
+bool with_kokkos();
 
 /// Rank and number of ranks of the test program.
 int mpi_rank();

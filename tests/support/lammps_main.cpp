@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // main() of the tests that run LAMMPS: every rank runs every test; rank 0 reports, the others only
-// their failures.
+// their failures. What GoogleTest does not take of the arguments goes to every LAMMPS.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <string>
+#include <vector>
+
+#include "library.h"
+#include "tests/support/lammps_driver.h"
 
 namespace {
 
@@ -31,6 +36,7 @@ int main(int argc, char** argv) {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
+  dpa4::test::set_lammps_switches(std::vector<std::string>(argv + 1, argv + argc));
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0) {
@@ -39,6 +45,7 @@ int main(int argc, char** argv) {
     listeners.Append(new FailurePrinter(rank));
   }
   const int result = RUN_ALL_TESTS();
+  lammps_kokkos_finalize();  // Kokkos can start only once, so LAMMPS leaves it running
   MPI_Finalize();
   return result;
 }

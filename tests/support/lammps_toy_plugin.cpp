@@ -14,7 +14,7 @@ void* create_pair_toy(void* lammps) {
 }  // namespace
 
 extern "C" void lammpsplugin_init(void* lammps, void* handle, void* register_function) {
-  dpa4::lammps::register_pair_style(lammps, handle, register_function, "dpa4/test",
-                                    "pair style dpa4/test", &create_pair_toy,
-                                    dpa4::lammps::compiled_for());
+  dpa4::lammps::register_pair_styles(lammps, handle, register_function,
+                                     {{"dpa4/test", "pair style dpa4/test", &create_pair_toy}},
+                                     dpa4::lammps::compiled_for());
 }
