@@ -35,7 +35,7 @@ struct RunOptions {
   std::string precision = kDefaultIsFloat64 ? "float64" : "float32";
   std::string memory = "auto";
   std::string arithmetic = "auto";
-  int cohort = 0;  // what suits the machine
+  std::optional<int> cohort;  // unset: what suits the machine
   std::optional<std::string> head;
   bool ema = false;
 };

@@ -55,9 +55,8 @@ void add_run_options(CLI::App& command, RunOptions& run) {
       ->capture_default_str();
   command
       .add_option("--cohort", run.cohort,
-                  "most edges worked on at a time; 0: what suits the machine")
-      ->type_name("N")
-      ->capture_default_str();
+                  "most edges worked on at a time (else: what suits the machine)")
+      ->type_name("N");
   command.add_option("--memory", run.memory, "bytes the model may use (4G, 500M), min or auto")
       ->type_name("BYTES")
       ->capture_default_str();

@@ -71,8 +71,8 @@ engine::EngineOptions to_engine_options(const RunOptions& options) {
     throw UsageError("--precision " + options.precision + ": must be float32 or float64");
   }
   set_device(options.device, result);
-  if (options.cohort < 0) throw UsageError("--cohort: must be at least 1, or 0 for what suits");
-  result.evaluator.cohort = options.cohort;
+  if (options.cohort && *options.cohort < 1) throw UsageError("--cohort: must be at least 1");
+  result.evaluator.cohort = options.cohort.value_or(0);
   result.evaluator.memory = parse_memory(options.memory);
   result.evaluator.arithmetic = options.arithmetic;
   result.checkpoint.head = options.head;

@@ -26,7 +26,7 @@ constexpr int kUsualNeighbors = 128;
 constexpr std::int64_t kBufferPart = 8;
 /// ... but a cohort that fills a large device is always given to them: as many edges, unless that
 /// takes more than so many bytes, and no fewer than the smaller number.
-constexpr std::int64_t kEnoughEdges = 65536, kEnoughBytes = 900'000'000, kFewestEdges = 16384;
+constexpr std::int64_t kEnoughEdges = 57344, kEnoughBytes = 900'000'000, kFewestEdges = 16384;
 
 /// Edges of a cohort and nodes of a chunk beyond which no machine becomes faster.
 constexpr int kMostEdges = 1 << 17, kMostNodes = 1 << 16;

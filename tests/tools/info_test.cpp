@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 TEST(Help, IsThereForEveryCommand) {
   const ToolRun all = run_tool({"--help"});
   EXPECT_EQ(all.exit_code, 0);
-  for (const char* command : {"info", "eval", "check"}) {
+  for (const char* command : {"info", "eval", "check", "tune", "bench"}) {
     EXPECT_NE(all.out.find(std::string("  ") + command + " "), std::string::npos) << all.out;
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0);
