@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/staging.h"
 #include "kernels/cuda/weight_memory.h"
 #include "src/base/error.h"
 
@@ -95,7 +96,8 @@ class CudaMachine final : public kernels::Machine {
   // The addresses tell which memory is meant, so callers may hand over device memory as well.
   void upload(void* to, const void* from, std::size_t bytes) override {
     forget_weights(to, bytes);
-    if (bytes > 0) DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+    if (bytes == 0 || staging_.upload(to, from, bytes, stream_)) return;
+    DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
   }
   void download(void* to, const void* from, std::size_t bytes) override {
     if (bytes > 0) DPA4_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
@@ -167,6 +169,7 @@ class CudaMachine final : public kernels::Machine {
 
   int device_;
   cudaStream_t stream_ = nullptr;
+  Staging staging_;
   std::vector<cudaEvent_t> marks_;
   cudaGraphExec_t recording_ = nullptr;
   std::unordered_map<void*, std::size_t> sizes_;  // of what `allocate` returned

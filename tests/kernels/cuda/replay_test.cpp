@@ -3,8 +3,10 @@
 // after another; and the memory that they take, against the plan.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "src/graph/periodic.h"
@@ -59,6 +61,36 @@ model::Evaluation evaluate(model::Evaluator& evaluator, const model::Structure& 
   model::Evaluation result;
   evaluator.evaluate(structure, {}, halo, {true}, result);
   return result;
+}
+
+/// Large arrays go up in pieces; the caller may change them at once.
+TEST(CudaUpload, ArrivesWholeAndAtOnce) {
+  if (cuda::device_count() == 0) {
+    GTEST_SKIP() << "no CUDA device: " << cuda::unavailable_reason();
+  }
+  const auto machine = cuda::make_machine(0);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20, (std::size_t{4} << 20) + 1,
+                                  (std::size_t{37} << 20) + 3}) {
+    std::vector<unsigned char> sent(bytes), expected(bytes), received(bytes);
+    void* memory = machine->allocate(bytes);
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < bytes; ++i) {
+        sent[i] = expected[i] = static_cast<unsigned char>(i * 2654435761u >> 13) + round;
+      }
+      machine->upload(memory, sent.data(), bytes);
+      std::fill(sent.begin(), sent.end(), 0);
+      machine->download(received.data(), memory, bytes);
+      ASSERT_TRUE(received == expected) << bytes << " bytes, round " << round;
+    }
+    // From memory of the device.
+    void* copy = machine->allocate(bytes);
+    machine->upload(copy, memory, bytes);
+    std::fill(received.begin(), received.end(), 0);
+    machine->download(received.data(), copy, bytes);
+    EXPECT_TRUE(received == expected);
+    machine->release(copy);
+    machine->release(memory);
+  }
 }
 
 class CudaReplay : public ::testing::TestWithParam<const char*> {
