@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/timed_table.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "src/graph/periodic.h"
 #include "src/io/checkpoint.h"
@@ -46,7 +45,7 @@ Options parse(int argc, char** argv) {
     if (word == "--double") {
       options.use_double = true;
     } else if (word == "--operations") {
-      options.operations = true;
+      options.operations = options.evaluator.profile = true;
     } else if (word == "--memory") {
       options.evaluator.memory = std::stoll(value());
     } else if (word == "--cohort") {
@@ -103,7 +102,7 @@ double processor_seconds() {
 }
 
 template <class Real>
-void run(const std::string& path, const Options& options, TimedTable<Real>& timed) {
+void run(const std::string& path, const Options& options) {
   const tools::ReferenceFile file = tools::read_reference_file(path);
   NullLogger log;
   const io::Checkpoint checkpoint = io::read_checkpoint(tools::find_model(file), {}, log);
@@ -119,15 +118,14 @@ void run(const std::string& path, const Options& options, TimedTable<Real>& time
   structure.type = TensorView<const int, 1>(type.data(), static_cast<int>(type.size()));
   structure.edges = graph.build(atoms.positions(), structure.type, atoms.cell);
 
-  const kernels::KernelTable<Real>* table =
-      options.operations ? &timed.table() : &cpu::table<Real>();
-  native::StepEngine<Real> engine(checkpoint.config, checkpoint.weights, options.evaluator,
-                                  {std::make_unique<CohortMachine>(options.cohort), table});
+  native::StepEngine<Real> engine(
+      checkpoint.config, checkpoint.weights, options.evaluator,
+      {std::make_unique<CohortMachine>(options.cohort), &cpu::table<Real>()});
   model::NoHalo halo;
   model::Evaluation result;
   std::vector<double> times, processor_times;
   for (int i = 0; i < options.repeat + 1; ++i) {
-    if (i == 1) timed.reset();
+    if (i == 1) engine.take_profile();
     const double start = seconds_now(), processor_start = processor_seconds();
     engine.evaluate(structure, {}, halo, {}, result);
     if (i == 0) continue;
@@ -144,13 +142,10 @@ void run(const std::string& path, const Options& options, TimedTable<Real>& time
       path.substr(path.find_last_of('/') + 1).c_str(), type.size(), edges, scale * times.front(),
       scale * times[times.size() / 2], scale * processor_times.front(), result.energy);
   if (!options.operations) return;
-  std::vector<OperationTime> parts = timed.times();
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  for (const OperationTime& part : parts) {
-    if (part.calls == 0) continue;
+  for (const model::OperationTime& part : engine.take_profile()) {
     std::printf("    %-28s %8.3f us/edge (all threads)  %8lld calls\n", part.name.c_str(),
-                1e6 * part.seconds / options.repeat / edges, part.calls / options.repeat);
+                1e6 * part.seconds / options.repeat / edges,
+                static_cast<long long>(part.calls / options.repeat));
   }
 }
 
@@ -163,13 +158,11 @@ int main(int argc, char** argv) {
     const bench::Options options = bench::parse(argc, argv);
     std::printf("%s, %d threads, %s\n", options.use_double ? "float64" : "float32",
                 omp_get_max_threads(), cpu::instruction_sets().front().c_str());
-    bench::TimedTable<float> timed_float(cpu::table<float>());
-    bench::TimedTable<double> timed_double(cpu::table<double>());
     for (const std::string& file : options.files) {
       if (options.use_double) {
-        bench::run(file, options, timed_double);
+        bench::run<double>(file, options);
       } else {
-        bench::run(file, options, timed_float);
+        bench::run<float>(file, options);
       }
     }
   } catch (const std::exception& error) {
