@@ -214,7 +214,13 @@ Choice choose_arithmetic(const model::ModelConfig& config, const model::Weights&
   const bool host = options.device == model::Device::kCpu;
   if (choice.measured.empty() && host && !fresh) return choice;
   if (choice.measured.empty()) {
-    choice.measured = measure(config, weights, options);
+    try {
+      choice.measured = measure(config, weights, options);
+    } catch (const InputError&) {
+      // Other processes may hold the memory that this takes; a run must not fail for it.
+      if (fresh) throw;
+      return choice;
+    }
     record.store(key, choice.measured);
   }
   choice.name = best_of(choice.measured).name;
