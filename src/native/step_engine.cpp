@@ -344,8 +344,10 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   step_.n_owned = edges.n_owned;
   step_.n_nodes = edges.n_nodes;
   step_.n_edges = edges.n_edges();
-  by_dst_.build(edges.dst_begin.data(), step_.n_owned, cohort_);
-  by_src_.build(edges.src_begin.data(), step_.n_nodes, cohort_);
+  by_dst_.build(on_host(edges.dst_begin, structure.on_device, host_dst_begin_), step_.n_owned,
+                cohort_);
+  by_src_.build(on_host(edges.src_begin, structure.on_device, host_src_begin_), step_.n_nodes,
+                cohort_);
   pad_edges(edges, !halo.active());
   reserve({step_.n_owned, step_.n_nodes, step_.n_edges});
 
@@ -373,7 +375,7 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
     mirror(arrays_.by_src + n_edges, host_padding_.data() + count, count);
     mirror(arrays_.vec + 3 * n_edges, host_padding_vec_.data(), 3 * count);
   }
-  choose_kept_edges(edges);
+  choose_kept_edges(edges, structure.on_device);
   if (halo.active()) {
     int width = 9;
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -404,6 +406,16 @@ void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
   host_padding_vec_.assign(static_cast<std::size_t>(3 * padding_), 0);
   for (int i = 0; i < padding_; ++i)
     host_padding_vec_[static_cast<std::size_t>(3 * i)] = config_.rcut;
+}
+
+/// The array as the host sees it: in place, or copied from the device.
+template <class Real>
+const int* StepEngine<Real>::on_host(const TensorView<const int, 1>& array, bool on_device,
+                                     std::vector<int>& copy) {
+  if (!on_device) return array.data();
+  copy.resize(static_cast<std::size_t>(array.size()));
+  backend_.machine->download(copy.data(), array.data(), copy.size() * sizeof(int));
+  return copy.data();
 }
 
 /// The array as the machine sees it: in place, or copied.
@@ -487,7 +499,7 @@ std::int64_t StepEngine<Real>::kept_bytes_per_edge() const {
 }
 
 template <class Real>
-void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges) {
+void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges, bool on_device) {
   kept_edges_ = 0;
   const std::int64_t per_edge = kept_bytes_per_edge();
   if (per_edge == 0) return;
@@ -508,10 +520,11 @@ void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges) {
   kept_.reserve(kept_edges_ * elements);
   host_kept_row_.resize(static_cast<std::size_t>(step_.n_edges));
   int* const row = host_kept_row_.data();
+  const int* const by_src = on_host(edges.by_src, on_device, host_by_src_);
   const int real = edges.n_edges();  // without padding
   const std::int64_t n_kept = kept_edges_;
   base::parallel_for(base::Threads(), "kept_rows", step_.n_edges, [=](std::int64_t p) {
-    row[p < real ? edges.by_src(static_cast<int>(p)) : p] = p < n_kept ? static_cast<int>(p) : -1;
+    row[p < real ? by_src[p] : p] = p < n_kept ? static_cast<int>(p) : -1;
   });
   step_kept_row_ = mirror(kept_row_.reserve(step_.n_edges), host_kept_row_.data(), step_.n_edges);
 }
@@ -835,9 +848,14 @@ template <class Real>
 void StepEngine<Real>::evaluate_structure(const model::Structure& structure,
                                           model::HaloExchange& halo, model::Request request,
                                           model::Evaluation& result) {
+  DPA4_EXPECTS(!structure.on_device || works_on_device());
   prepare_step(structure, halo);
   run_step(halo);
-  collect_results(halo, request, result);
+  if (structure.on_device) {
+    keep_results(halo, request, result);
+  } else {
+    collect_results(halo, request, result);
+  }
 }
 
 template <class Real>
@@ -924,6 +942,25 @@ void StepEngine<Real>::issue_step(model::HaloExchange& halo) {
   for (std::size_t i = blocks_.size(); i-- > 0;) block_backward(i, halo);
   initial_backward(halo);
   sum_forces();
+}
+
+/// Leaves the results in the device's memory.
+template <class Real>
+void StepEngine<Real>::keep_results(model::HaloExchange& halo, model::Request request,
+                                    model::Evaluation& result) {
+  if (halo.active()) {
+    exchange(halo, false, arrays_.force, 3, true);
+    if (request.atom_virial) exchange(halo, false, arrays_.node_virial, 9, true);
+  }
+  backend_.machine->synchronize();
+  result.device.atom_energy = {arrays_.energy, step_.n_owned};
+  result.device.force = {arrays_.force, step_.n_owned, 3};
+  result.device.node_virial = {arrays_.node_virial, step_.n_nodes, 9};
+}
+
+template <class Real>
+bool StepEngine<Real>::works_on_device() const {
+  return !backend_.machine->host_memory();
 }
 
 template <class Real>

@@ -35,6 +35,7 @@ class StepEngine final : public model::Evaluator {
   void evaluate(const model::Structure& structure, const model::Conditions& conditions,
                 model::HaloExchange& halo, model::Request request,
                 model::Evaluation& result) override;
+  bool works_on_device() const override;
   std::string description() const override;
   model::MemoryPlan memory_plan() const override;
   std::vector<model::OperationTime> take_profile() override;
@@ -62,8 +63,9 @@ class StepEngine final : public model::Evaluator {
   void release();
   void reserve(const StepCounts& counts);
   void refuse_what_does_not_fit(const StepCounts& counts);
-  void choose_kept_edges(const graph::EdgeList& edges);
+  void choose_kept_edges(const graph::EdgeList& edges, bool on_device);
   std::int64_t kept_bytes_per_edge() const;
+  const int* on_host(const TensorView<const int, 1>& array, bool on_device, std::vector<int>& copy);
   template <class T>
   const T* mirror(T* copy, const T* array, std::int64_t count);
   void make_initial_state(model::HaloExchange& halo);
@@ -77,6 +79,7 @@ class StepEngine final : public model::Evaluator {
   void sum_forces();
   void collect_results(model::HaloExchange& halo, model::Request request,
                        model::Evaluation& result);
+  void keep_results(model::HaloExchange& halo, model::Request request, model::Evaluation& result);
   void remove_vacuum(const HostMatrix& features);
 
   void for_groups(const Cohorts& cohorts, const Work& work);
@@ -133,6 +136,7 @@ class StepEngine final : public model::Evaluator {
   Memory<Real> kept_;
   Memory<int> kept_row_;  // by edge: place in the order by source, or -1
   std::vector<int> host_kept_row_;
+  std::vector<int> host_dst_begin_, host_src_begin_, host_by_src_;  // of edges on the device
   std::vector<Real> host_aparam_;
   std::vector<double> host_results_;
   int padding_ = 0;  // edges of the step that belong to no node

@@ -271,6 +271,7 @@ TEST(Engine, PlanTellsTheMemoryThatIsUsed) {
            {std::optional<std::int64_t>(0), std::optional<std::int64_t>()}) {
         auto machine = std::make_unique<LiteralMachine>(host_memory);
         LiteralMachine& counter = *machine;
+        counter.free = std::int64_t{16} << 30;  // whatever other programs do
         model::EvaluatorOptions options;
         options.memory = memory;
         options.cohort = 256;
@@ -462,6 +463,39 @@ TEST(Engine, ReplayedStepsHaveTheBitsOfIssuedOnes) {
     const int failed = machine.recordings;
     check(24, 1, 0);
     EXPECT_EQ(machine.recordings, failed);
+  }
+}
+
+/// Edges and results that stay in the memory of the device.
+TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
+  const ModelCase model("golden/mini.json");
+  EXPECT_FALSE(model.make({})->works_on_device());
+  for (const std::optional<std::int64_t> memory :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(0)}) {
+    model::EvaluatorOptions options;
+    options.memory = memory;
+    auto machine = std::make_unique<RecordingMachine>();
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::move(machine), &noted_table()});
+    ASSERT_TRUE(engine.works_on_device());
+    for (const int n : {30, 11}) {
+      RandomStructure atoms(n, 7.0, 3, model.config().rcut, 4);
+      model::Structure structure = atoms.structure();
+      const model::Evaluation expected = evaluate(*model.make(options), structure);
+      structure.on_device = true;
+      for (int step = 0; step < 3; ++step) {
+        const model::DeviceResults results = evaluate(engine, structure).device;
+        ASSERT_EQ(results.atom_energy.extent(0), n);
+        ASSERT_EQ(results.node_virial.extent(0), n);
+        for (int i = 0; i < n; ++i) {
+          ASSERT_EQ(results.atom_energy(i), expected.atom_energy[i]);
+          for (int a = 0; a < 3; ++a) ASSERT_EQ(results.force(i, a), expected.force[3 * i + a]);
+          for (int k = 0; k < 9; ++k) {
+            ASSERT_EQ(results.node_virial(i, k), expected.atom_virial[9 * i + k]);
+          }
+        }
+      }
+    }
   }
 }
 
