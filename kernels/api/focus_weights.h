@@ -19,6 +19,7 @@ struct FocusWeightsArgs {
   const Real* competition = nullptr;  // (Cf, F)
   Real* weight = nullptr;             // (count, F)            out
   Real* scalars = nullptr;            // (F, count, Cf)  out: copy of the scalar rows, or null
+  bool scalars_only = false;          // u is (F, count, 1, Cf)
 };
 
 /// grad_u[f, i, 0, :] += gradient through the weights.

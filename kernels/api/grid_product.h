@@ -18,7 +18,7 @@ struct GridShape {
 ///   value[g, b, c] = (sum_i to[g, i] left[i, b, c]) (sum_i to[g, i] right[i, b, c])
 ///   out[i, c] = sum_g from[i, g] sum_b router[b] value[g, b, c]
 ///
-/// router null is 1 and needs nb = 1.
+/// router is null for nb = 1, and 1 then.
 template <class Real>
 struct GridProductArgs {
   int count = 0;

@@ -7,6 +7,7 @@
 
 #include "kernels/api/attention_logits.h"
 #include "kernels/api/common.h"
+#include "kernels/api/edge_condition.h"
 #include "kernels/api/edge_force.h"
 #include "kernels/api/edge_geometry.h"
 #include "kernels/api/energy_head.h"
@@ -94,6 +95,9 @@ struct KernelTable {
   /// Elements of workspace for each edge, and for each item of a grid product.
   std::int64_t (*so2_stack_work)(const MessageShape&) = nullptr;
   std::int64_t (*grid_product_work)(const GridShape&) = nullptr;
+  /// Elements of workspace for a number of edges; more if a backward call follows.
+  std::int64_t (*edge_condition_work)(const EdgeConditionNet<Real>&, int count,
+                                      bool backward) = nullptr;
 
   void (*gemm)(const GemmArgs<Real>&, Stream) = nullptr;
 
@@ -104,6 +108,8 @@ struct KernelTable {
   void (*rms_norm_silu_backward)(const RmsNormSiluBackwardArgs<Real>&, Stream) = nullptr;
   void (*pair_bias)(const PairBiasArgs<Real>&, Stream) = nullptr;
   void (*pair_bias_backward)(const PairBiasBackwardArgs<Real>&, Stream) = nullptr;
+  void (*edge_condition)(const EdgeConditionArgs<Real>&, Stream) = nullptr;
+  void (*edge_condition_backward)(const EdgeConditionBackwardArgs<Real>&, Stream) = nullptr;
 
   void (*node_degree)(const NodeDegreeArgs<Real>&, Stream) = nullptr;
   void (*node_degree_backward)(const NodeDegreeBackwardArgs<Real>&, Stream) = nullptr;

@@ -12,6 +12,8 @@
   apply(rms_norm_silu_backward) \
   apply(pair_bias) \
   apply(pair_bias_backward) \
+  apply(edge_condition) \
+  apply(edge_condition_backward) \
   apply(node_degree) \
   apply(node_degree_backward) \
   apply(edge_degree_backward) \

@@ -20,6 +20,7 @@ struct RotateMixArgs {
   int ld_radial = 0;
   const Real* channel_basis = nullptr;  // (rank, Cw); null for kScale
   Real* u = nullptr;                    // (F, count, R, Cf)  out
+  bool scalars_only = false;            // only row (0, 0): u is (F, count, 1, Cf)
 };
 
 /// The transpose. Rotations are differentiated as torques: with J_a the generators of rotations in

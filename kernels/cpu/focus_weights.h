@@ -24,7 +24,7 @@ DPA4_CPU_INLINE Real focus_logit(const Real* u, const Real* scale, const Real* c
 template <class Real>
 void focus_weights(const kernels::FocusWeightsArgs<Real>& args, kernels::Stream) {
   const int n_focus = args.shape.n_focus, width = args.shape.width;
-  const std::int64_t row = args.shape.row_size();
+  const std::int64_t row = args.scalars_only ? width : args.shape.row_size();
   for (int i = 0; i < args.count; ++i) {
     Real value[kMaxFocus];
     Real highest = -static_cast<Real>(__builtin_inf());

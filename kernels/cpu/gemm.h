@@ -94,8 +94,8 @@ template <class Real>
 void gemm(const kernels::GemmArgs<Real>& args, kernels::Stream) {
   for (int i = 0; i < args.batch; ++i) {
     gemm_matrix(args.m, args.n, args.k, args.a + i * args.stride_a, args.lda,
-                args.b + i * args.stride_b, args.ldb, args.c + i * args.stride_c, args.ldc,
-                args.accumulate);
+                args.b + args.weight_of(i) * args.stride_b, args.ldb, args.c + i * args.stride_c,
+                args.ldc, args.accumulate);
   }
 }
 

@@ -5,6 +5,7 @@
 // isa.h first: it decides how the formulas are compiled.
 #include "kernels/api/kernel_table.h"
 #include "kernels/cpu/attention_logits.h"
+#include "kernels/cpu/edge_condition.h"
 #include "kernels/cpu/edge_force.h"
 #include "kernels/cpu/edge_geometry.h"
 #include "kernels/cpu/energy_head.h"
@@ -37,6 +38,7 @@ void fill_table(kernels::KernelTable<DPA4_CPU_REAL>& table) {
   using Real = DPA4_CPU_REAL;
   table.so2_stack_work = so2_stack_work;
   table.grid_product_work = grid_product_work;
+  table.edge_condition_work = edge_condition_work<Real>;
   table.gemm = gemm<Real>;
   table.edge_geometry = edge_geometry<Real>;
   table.edge_geometry_backward = edge_geometry_backward<Real>;
@@ -45,6 +47,8 @@ void fill_table(kernels::KernelTable<DPA4_CPU_REAL>& table) {
   table.rms_norm_silu_backward = rms_norm_silu_backward<Real>;
   table.pair_bias = pair_bias<Real>;
   table.pair_bias_backward = pair_bias_backward<Real>;
+  table.edge_condition = edge_condition<Real>;
+  table.edge_condition_backward = edge_condition_backward<Real>;
   table.node_degree = node_degree<Real>;
   table.node_degree_backward = node_degree_backward<Real>;
   table.edge_degree_backward = edge_degree_backward<Real>;

@@ -83,7 +83,8 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args) {
     const Real* wigner = args.wigner + static_cast<std::int64_t>(i) * math::wigner_size(kLmax);
     const Real* radial = args.radial + static_cast<std::int64_t>(i) * args.ld_radial;
     for (int f = 0; f < args.shape.n_focus; ++f) {
-      Real* u = args.u + (static_cast<std::int64_t>(f) * count + i) * kRows * width;
+      const int rows = args.scalars_only ? 1 : kRows;
+      Real* u = args.u + (static_cast<std::int64_t>(f) * count + i) * rows * width;
       for_lanes<Real>(
           width, [&](auto tag, int lane) __attribute__((always_inline)) {
             using S = decltype(tag);
@@ -92,8 +93,7 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args) {
             rotate_rows<kLmax>(
                 wigner, [&](int d) { return S::load(x + d * hidden + c); }, local);
             if (scaled) {
-#pragma GCC unroll 32
-              for (int r = 0; r < kRows; ++r) {
+              for (int r = 0; r < rows; ++r) {
                 (local[r] * S::load(radial + local_degree(kLmax, r) * hidden + c))
                     .store(u + r * width + lane);
               }
@@ -113,8 +113,7 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args) {
 #pragma GCC unroll 32
               for (int r = 0; r < kRows; ++r) mixed[r] += basis * sum[r];
             }
-#pragma GCC unroll 32
-            for (int r = 0; r < kRows; ++r) mixed[r].store(u + r * width + lane);
+            for (int r = 0; r < rows; ++r) mixed[r].store(u + r * width + lane);
           });
     }
   }

@@ -141,9 +141,12 @@ class CudaMachine final : public kernels::Machine {
 
   int lanes() const override { return 1; }
   int preferred_count(std::int64_t bytes, int limit) const override {
-    // Enough items to fill a large device and to hide the launches.
-    constexpr std::int64_t kBuffers = std::int64_t{1} << 30, kFewest = 256;
-    const std::int64_t count = std::max(kBuffers / std::max<std::int64_t>(bytes, 1), kFewest);
+    // Enough items to fill the device and to hide the launches, in a small part of its memory.
+    constexpr std::int64_t kPart = 32, kFewest = 256;
+    std::size_t free = 0, total = 0;
+    DPA4_CUDA_TRY(cudaMemGetInfo(&free, &total));
+    const std::int64_t buffers = static_cast<std::int64_t>(total) / kPart;
+    const std::int64_t count = std::max(buffers / std::max<std::int64_t>(bytes, 1), kFewest);
     return static_cast<int>(std::min<std::int64_t>(count, limit));
   }
 
@@ -179,7 +182,8 @@ template <Arithmetic kArithmetic, class Real>
 kernels::KernelTable<Real> make_table() {
   kernels::KernelTable<Real> table;
   table.so2_stack_work = so2_stack_work;
-  table.grid_product_work = grid_product_work;
+  table.grid_product_work = grid_product_work<kArithmetic>;
+  table.edge_condition_work = edge_condition_work<kArithmetic, Real>;
   table.gemm = gemm<kArithmetic, Real>;
   table.edge_geometry = edge_geometry<Real>;
   table.edge_geometry_backward = edge_geometry_backward<Real>;
@@ -188,6 +192,8 @@ kernels::KernelTable<Real> make_table() {
   table.rms_norm_silu_backward = rms_norm_silu_backward<Real>;
   table.pair_bias = pair_bias<Real>;
   table.pair_bias_backward = pair_bias_backward<Real>;
+  table.edge_condition = edge_condition<kArithmetic, Real>;
+  table.edge_condition_backward = edge_condition_backward<kArithmetic, Real>;
   table.node_degree = node_degree<Real>;
   table.node_degree_backward = node_degree_backward<Real>;
   table.edge_degree_backward = edge_degree_backward<Real>;
@@ -222,8 +228,8 @@ kernels::KernelTable<Real> make_table() {
   table.rotate_back_sum_backward = rotate_back_sum_backward<Real>;
   table.head_gate = head_gate<Real>;
   table.head_gate_backward = head_gate_backward<Real>;
-  table.grid_product = grid_product<Real>;
-  table.grid_product_backward = grid_product_backward<Real>;
+  table.grid_product = grid_product<kArithmetic, Real>;
+  table.grid_product_backward = grid_product_backward<kArithmetic, Real>;
   table.grid_router = grid_router<Real>;
   table.grid_router_backward = grid_router_backward<Real>;
   table.grid_mean = grid_mean<Real>;

@@ -1,47 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "kernels/cuda/edge_length.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/radial_function.cuh"
 
 namespace dpa4::cuda {
 
-/// phi_n(length), without its cutoff.
-__device__ inline double radial_function(const kernels::RadialShape& shape, double length,
-                                         double frequency) {
-  return shape.gaussian ? math::gaussian_basis(length, frequency, shape.gaussian_kappa)
-                        : math::bessel_basis(length, frequency);
+/// Edges of a block. A thread computes an edge, then the block writes the basis in its order. Rows
+/// of shared memory have an odd length, so that the threads of a warp fall into different banks.
+inline constexpr int kGeometryEdges = 128;
+inline constexpr int kMostRadial = 64;
+
+template <class Real>
+__global__ void __launch_bounds__(kGeometryEdges)
+    edge_geometry_kernel(kernels::EdgeGeometryArgs<Real> args) {
+  extern __shared__ __align__(16) unsigned char edge_geometry_shared[];
+  Real* basis = reinterpret_cast<Real*>(edge_geometry_shared);
+  const kernels::RadialShape& shape = args.shape;
+  const int row = shape.n_radial | 1;
+  const int first = static_cast<int>(blockIdx.x) * kGeometryEdges;
+  const int count = min(kGeometryEdges, args.edges.count - first);
+  if (static_cast<int>(threadIdx.x) < count) {
+    const int i = first + static_cast<int>(threadIdx.x);
+    const EdgeLength edge(shape, args.vec, edge_at(args.edges, i));
+    const BasisCutoff cutoff(shape, edge.length);
+    for (int n = 0; n < shape.n_radial; ++n) {
+      basis[static_cast<int>(threadIdx.x) * row + n] = static_cast<Real>(
+          radial_function(shape, edge.length, args.frequencies[n]) * cutoff.value);
+    }
+    const double inverse = 1 / edge.norm;
+    args.length[i] = static_cast<Real>(edge.length);
+    args.envelope[i] = static_cast<Real>(
+        math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
+    Real* unit = args.unit + 3 * static_cast<std::int64_t>(i);
+    unit[0] = static_cast<Real>(edge.x * inverse);
+    unit[1] = static_cast<Real>(edge.y * inverse);
+    unit[2] = static_cast<Real>(edge.z * inverse);
+  }
+  __syncthreads();
+  Real* out = args.basis + static_cast<std::int64_t>(first) * shape.n_radial;
+  for (int k = static_cast<int>(threadIdx.x); k < count * shape.n_radial; k += kGeometryEdges) {
+    out[k] = basis[k / shape.n_radial * row + k % shape.n_radial];
+  }
 }
 
-__device__ inline double radial_function_dr(const kernels::RadialShape& shape, double length,
-                                            double frequency, double value) {
-  return shape.gaussian ? math::gaussian_basis_dr(length, frequency, shape.gaussian_kappa, value)
-                        : math::bessel_basis_dr(length, frequency, value);
-}
-
-/// A thread for each edge and radial function, so that the basis is written in its order; the first
-/// thread of an edge writes what there is one of.
 template <class Real>
 void edge_geometry(const kernels::EdgeGeometryArgs<Real>& args, kernels::Stream stream) {
-  DPA4_EXPECTS(args.shape.n_radial >= 1);
-  for_rows(
-      "edge_geometry", args.edges.count, args.shape.n_radial, stream, [=] __device__(int i, int n) {
-        const kernels::RadialShape& shape = args.shape;
-        const EdgeLength edge(shape, args.vec, edge_at(args.edges, i));
-        const double cutoff = shape.basis_exponent > 0
-                                  ? math::envelope(edge.length, shape.rcut, shape.basis_exponent)
-                                  : 1.0;
-        args.basis[static_cast<std::int64_t>(i) * shape.n_radial + n] =
-            static_cast<Real>(radial_function(shape, edge.length, args.frequencies[n]) * cutoff);
-        if (n > 0) return;
-        const double inverse = 1 / edge.norm;
-        args.length[i] = static_cast<Real>(edge.length);
-        args.envelope[i] = static_cast<Real>(
-            math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
-        Real* unit = args.unit + 3 * static_cast<std::int64_t>(i);
-        unit[0] = static_cast<Real>(edge.x * inverse);
-        unit[1] = static_cast<Real>(edge.y * inverse);
-        unit[2] = static_cast<Real>(edge.z * inverse);
-      });
+  const int n_radial = args.shape.n_radial;
+  DPA4_EXPECTS(n_radial >= 1 && n_radial <= kMostRadial);
+  launch("edge_geometry", edge_geometry_kernel<Real>, divide_up(args.edges.count, kGeometryEdges),
+         kGeometryEdges, sizeof(Real) * static_cast<std::size_t>(kGeometryEdges * (n_radial | 1)),
+         stream, args);
 }
 
 /// dE/dlength of an edge without the clamp.
@@ -55,16 +63,12 @@ __device__ double length_gradient(const kernels::EdgeGeometryBackwardArgs<Real>&
               math::envelope_dr(length, shape.envelope_rcut, shape.envelope_exponent);
   }
   if (args.grad_basis == nullptr) return radial;
-  double cutoff = 1, cutoff_dr = 0;
-  if (shape.basis_exponent > 0) {
-    cutoff = math::envelope(length, shape.rcut, shape.basis_exponent);
-    cutoff_dr = math::envelope_dr(length, shape.rcut, shape.basis_exponent);
-  }
+  const BasisCutoff cutoff(shape, length);
   const Real* grad_basis = args.grad_basis + static_cast<std::int64_t>(i) * shape.n_radial;
   for (int n = 0; n < shape.n_radial; ++n) {
     const double value = radial_function(shape, length, args.frequencies[n]);
     const double value_dr = radial_function_dr(shape, length, args.frequencies[n], value);
-    radial += grad_basis[n] * (value_dr * cutoff + value * cutoff_dr);
+    radial += grad_basis[n] * (value_dr * cutoff.value + value * cutoff.derivative);
   }
   return radial;
 }
@@ -74,25 +78,13 @@ __device__ void edge_gradient(const kernels::EdgeGeometryBackwardArgs<Real>& arg
   const kernels::RadialShape& shape = args.shape;
   const int number = edge_at(args.edges, i);
   const EdgeLength edge(shape, args.vec, number);
-  const double inverse = 1 / edge.norm;
-  const double u[3] = {edge.x * inverse, edge.y * inverse, edge.z * inverse};
-  double radial = length_gradient(args, i, edge.length);
-  if (shape.bridging) {
-    radial *= math::clamped_length_dr(edge.norm, shape.r_inner, shape.r_outer);
-  }
-  double g[3] = {0, 0, 0}, t[3] = {0, 0, 0};
+  double unit[3] = {0, 0, 0}, torque[3] = {0, 0, 0};
   for (int a = 0; a < 3; ++a) {
-    if (args.grad_unit != nullptr) g[a] = args.grad_unit[3 * static_cast<std::int64_t>(i) + a];
-    if (args.torque != nullptr) t[a] = args.torque[3 * static_cast<std::int64_t>(i) + a];
+    if (args.grad_unit != nullptr) unit[a] = args.grad_unit[3 * static_cast<std::int64_t>(i) + a];
+    if (args.torque != nullptr) torque[a] = args.torque[3 * static_cast<std::int64_t>(i) + a];
   }
-  const double along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
-  Real* grad_vec = args.grad_vec + 3 * static_cast<std::int64_t>(number);
-#pragma unroll
-  for (int a = 0; a < 3; ++a) {
-    const int b = (a + 1) % 3, c = (a + 2) % 3;
-    grad_vec[a] += static_cast<Real>(radial * u[a] +
-                                     (g[a] - along * u[a] + (u[b] * t[c] - u[c] * t[b])) * inverse);
-  }
+  add_edge_gradient(shape, edge, length_gradient(args, i, edge.length), unit, torque,
+                    args.grad_vec + 3 * static_cast<std::int64_t>(number));
 }
 
 template <class Real>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/operations.h"
 
 namespace dpa4::cuda {
@@ -35,17 +34,22 @@ __device__ void env_seed_edge_backward(const kernels::EnvSeedSumBackwardArgs<Rea
   const Real* grad = args.grad_sum + static_cast<std::int64_t>(dst) * 4 * width;
   const Real* feature = args.feature + static_cast<std::int64_t>(i) * width;
   Real* grad_feature = args.grad_feature + static_cast<std::int64_t>(i) * width;
-  Real along[4];  // kappa <grad_sum[k, :], feature>
-  for (int k = 0; k < 4; ++k) {
-    along[k] = args.kappa[dst] * warp_dot(grad + k * width, feature, width, lane);
-  }
   const Real sigma = args.envelope[i] / args.length[i];
-  const Real factor = args.kappa[dst] * gate * sigma;
+  const Real kappa = args.kappa[dst];
+  const Real factor = kappa * gate * sigma;
+  Real along[4] = {0, 0, 0, 0};  // kappa <grad_sum[k, :], feature>
   for (int c = lane; c < width; c += kWarp) {
-    Real total = grad[c];
-    for (int k = 0; k < 3; ++k) total += unit[k] * grad[(k + 1) * width + c];
-    grad_feature[c] = factor * total;
+    Real g[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) g[k] = grad[k * width + c];
+    const Real value = feature[c];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) along[k] += g[k] * value;
+    grad_feature[c] = factor * (g[0] + unit[0] * g[1] + unit[1] * g[2] + unit[2] * g[3]);
   }
+  const Real mine = kappa * warp_sum_each(along);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) along[k] = __shfl_sync(kAllLanes, mine, k * (kWarp / 4));
   if (lane > 0) return;
   const Real grad_sigma = along[0] + along[1] * unit[0] + along[2] * unit[1] + along[3] * unit[2];
   args.grad_envelope[i] += gate * grad_sigma / args.length[i];

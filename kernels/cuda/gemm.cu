@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/simt_gemm.cuh"
-#include "kernels/cuda/split_gemm.cuh"
+#include "kernels/cuda/products.cuh"
 
 namespace dpa4::cuda {
 
@@ -24,13 +23,15 @@ bool vector_access(const kernels::GemmArgs<Real>& args) {
 template <Arithmetic kArithmetic, bool kAccumulate, class Real>
 void multiply(const kernels::GemmArgs<Real>& args, kernels::Stream stream) {
   constexpr int kNarrow = 16;  // fewer columns than this are too few for the tensor cores
-  const GemmShape shape{args.m, args.n, args.k, args.batch};
+  const GemmShape shape{args.m, args.n, args.k, args.batch, args.by_degree};
   const WeightMatrix<Real> weights{args.b, args.ldb, args.stride_b};
   const LoadMatrix<Real> load{args.a, args.lda, args.stride_a};
   const StoreMatrix<Real, kAccumulate> store{args.c, args.ldc, args.stride_c};
   const bool vector = vector_access(args);
   if constexpr (kArithmetic == Arithmetic::kSplit) {
-    if (vector && args.n >= kNarrow) return split_gemm("gemm", shape, weights, load, store, stream);
+    if (vector && args.n >= kNarrow) {
+      return SplitProduct::run("gemm", shape, weights, load, store, stream);
+    }
   }
   if (vector) {
     simt_gemm<true>("gemm", shape, weights, load, store, stream);

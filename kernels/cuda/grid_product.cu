@@ -1,146 +1,289 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "kernels/cuda/grid_chain.cuh"
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/simt_gemm.cuh"
+#include "kernels/cuda/products.cuh"
 #include "src/math/elementary.h"
 
 namespace dpa4::cuda {
 
-/// Fields of every item on the grid: both factors, and their product.
+/// Points of a field in the workspace, with padding for 16-byte accesses.
+int padded_points(const kernels::GridShape& shape) { return round_up(shape.n_points, 4); }
+
+/// True where a product needs no fields in memory, see grid_chain.cuh.
+template <Arithmetic kArithmetic>
+bool is_chain(const kernels::GridShape& shape) {
+  return kArithmetic == Arithmetic::kSplit && shape.n_branches == 1 &&
+         shape.n_coefficients <= 16 * kGridChainSteps;
+}
+
+/// Fields of every item on the grid: both factors and their product.
+template <Arithmetic kArithmetic>
 std::int64_t grid_product_work(const kernels::GridShape& shape) {
-  return static_cast<std::int64_t>(shape.n_points) * shape.width * (2 * shape.n_branches + 1);
+  if (is_chain<kArithmetic>(shape)) return 0;
+  return static_cast<std::int64_t>(padded_points(shape)) * shape.width * (2 * shape.n_branches + 1);
 }
 
-namespace {
+// The two matrices act on the coefficients of a channel, so a row of the left factor of a product
+// is an item and channel: (item, channel, coefficients) times (coefficients, points), and back.
+// Fields are stored (item, channel, points).
 
-/// out = matrix (rows, depth) times each item of in (count, depth, width).
-template <bool kAccumulate, class Real>
-void transform(const char* name, const Real* matrix, int rows, int depth, const Real* in, Real* out,
-               int width, int count, kernels::Stream stream) {
-  const GemmShape shape{rows, width, depth, count};
-  const WeightMatrix<Real> right{in, width, static_cast<std::int64_t>(depth) * width};
-  const LoadMatrix<Real> left{matrix, depth, 0};
-  const StoreMatrix<Real, kAccumulate> store{out, width, static_cast<std::int64_t>(rows) * width};
-  if (width % 4 == 0 && depth % 4 == 0) {
-    simt_gemm<true>(name, shape, right, left, store, stream);
-  } else {
-    simt_gemm<false>(name, shape, right, left, store, stream);
-  }
-}
-
-/// Pieces of the workspace of `count` items.
+/// Coefficients (count, K, width), read along K.
 template <class Real>
-struct GridFields {
-  Real* left;
-  Real* right;
-  Real* product;
+struct LoadCoefficients {
+  const Real* data;
+  int width, size;
 
-  GridFields(const kernels::GridShape& shape, int count, Real* work) {
-    const std::int64_t size =
-        static_cast<std::int64_t>(count) * shape.n_points * shape.n_branches * shape.width;
-    left = work;
-    right = work + size;
-    product = work + 2 * size;
+  template <int kCount>
+  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
+    const int item = row / width, c = row - item * width;
+    const Real* from = data + (static_cast<std::int64_t>(item) * size + k) * width + c;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = k + i < size ? from[i * width] : Real(0);
   }
 };
 
-}  // namespace
-
+/// Coefficients (count, K, width), written along K.
 template <class Real>
-void multiply_fields(const kernels::GridProductArgs<Real>& args, const GridFields<Real>& fields,
-                     kernels::Stream stream) {
-  const int branches = args.shape.n_branches, width = args.shape.width;
-  const int points = args.shape.n_points;
-  for_rows(
-      "grid_product_multiply", args.count, points * width, stream, [=] __device__(int n, int k) {
-        const int g = k / width, c = k % width;
-        const std::int64_t at = (static_cast<std::int64_t>(n) * points + g) * branches * width + c;
-        Real sum = 0;
-        for (int b = 0; b < branches; ++b) {
-          const Real value = fields.left[at + b * width] * fields.right[at + b * width];
-          sum += args.router != nullptr
-                     ? args.router[static_cast<std::int64_t>(n) * branches + b] * value
-                     : value;
-        }
-        fields.product[static_cast<std::int64_t>(n) * points * width + k] = sum;
-      });
+struct StoreCoefficients {
+  Real* data;
+  int width, size;
+
+  template <int kCount>
+  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
+    const int item = row / width, c = row - item * width;
+    Real* to = data + (static_cast<std::int64_t>(item) * size + column) * width + c;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (column + i < size) to[i * width] = values[i];
+    }
+  }
+};
+
+/// Fields (rows, points).
+template <class Real>
+struct Fields {
+  Real* data;
+  int points, ld;
+
+  template <int kCount>
+  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
+    Real* to = data + static_cast<std::int64_t>(row) * ld + column;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (column + i < points) to[i] = values[i];
+    }
+  }
+  template <int kCount>
+  __device__ __forceinline__ void get(std::int64_t row, int k, Real* values) const {
+    load_numbers<kCount>(data + row * ld + k, values);
+  }
+  /// Zeros in the padding.
+  template <int kCount>
+  __device__ __forceinline__ void clear_padding(int k, Real* values) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (k + i >= points) values[i] = 0;
+    }
+  }
+};
+
+/// The product of two fields, summed over the branches.
+template <class Real>
+struct LoadFieldProduct {
+  Fields<Real> left, right;
+  const Real* router;
+  int width, branches;
+
+  template <int kCount>
+  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
+    const int item = row / width, c = row - item * width;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = 0;
+    for (int b = 0; b < branches; ++b) {
+      const std::int64_t at = (static_cast<std::int64_t>(item) * branches + b) * width + c;
+      const Real weight =
+          router != nullptr ? router[static_cast<std::int64_t>(item) * branches + b] : Real(1);
+      Real l[kCount], r[kCount];
+      left.template get<kCount>(at, k, l);
+      right.template get<kCount>(at, k, r);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) values[i] += weight * l[i] * r[i];
+    }
+    left.template clear_padding<kCount>(k, values);
+  }
+};
+
+/// The gradient of one factor: that of the product, times the router, times the other factor.
+template <class Real>
+struct LoadFieldGradient {
+  Fields<Real> grad, other;
+  const Real* router;
+  int width, branches;
+
+  template <int kCount>
+  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
+    const int wide = branches * width;
+    const int item = row / wide, b = row % wide / width, c = row % width;
+    const Real weight =
+        router != nullptr ? router[static_cast<std::int64_t>(item) * branches + b] : Real(1);
+    Real g[kCount];
+    grad.template get<kCount>(static_cast<std::int64_t>(item) * width + c, k, g);
+    other.template get<kCount>(row, k, values);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] *= weight * g[i];
+    grad.template clear_padding<kCount>(k, values);
+  }
+};
+
+/// The steps of grid_product and its backward for `count` items.
+template <Arithmetic kArithmetic, class Real>
+class GridSteps {
+ public:
+  GridSteps(const kernels::GridShape& shape, int count, Real* work, kernels::Stream stream)
+      : shape_(shape), count_(count), stream_(stream) {
+    const int ld = padded_points(shape);
+    const std::int64_t size =
+        static_cast<std::int64_t>(count) * ld * shape.n_branches * shape.width;
+    left_ = {work, shape.n_points, ld};
+    right_ = {work + size, shape.n_points, ld};
+    product_ = {work + 2 * size, shape.n_points, ld};
+  }
+
+  const Fields<Real>& left() const { return left_; }
+  const Fields<Real>& right() const { return right_; }
+  const Fields<Real>& product() const { return product_; }
+
+  /// A field from coefficients of `width` channels; `to` is (G, K).
+  void to_grid(const char* name, const Real* to, const Real* coefficients, int width,
+               const Fields<Real>& field) const {
+    const int size = shape_.n_coefficients;
+    multiply(name, width, size, shape_.n_points, WeightMatrix<Real>{to, 1, 0, size},
+             LoadCoefficients<Real>{coefficients, width, size}, field);
+  }
+
+  /// Coefficients of `width` channels from the fields that `load` reads; element (g, i) of the
+  /// matrix is from[g * ld + i * step].
+  template <class Load>
+  void from_grid(const char* name, const Real* from, int ld, int step, const Load& load, int width,
+                 Real* coefficients) const {
+    const int size = shape_.n_coefficients;
+    multiply(name, width, shape_.n_points, size, WeightMatrix<Real>{from, ld, 0, step}, load,
+             StoreCoefficients<Real>{coefficients, width, size});
+  }
+
+ private:
+  template <class Load, class Store>
+  void multiply(const char* name, int width, int k, int n, const WeightMatrix<Real>& weights,
+                const Load& load, const Store& store) const {
+    const std::int64_t rows = static_cast<std::int64_t>(count_) * width;
+    DPA4_EXPECTS(rows < 2147483647);
+    const GemmShape shape{static_cast<int>(rows), n, k, 1};
+    if constexpr (kArithmetic == Arithmetic::kSplit) {
+      SplitProduct::run(name, shape, weights, load, store, stream_);
+    } else if (n % 4 == 0 && k % 4 == 0) {
+      simt_gemm<true>(name, shape, weights, load, store, stream_);
+    } else {
+      simt_gemm<false>(name, shape, weights, load, store, stream_);
+    }
+  }
+
+  kernels::GridShape shape_;
+  int count_;
+  kernels::Stream stream_;
+  Fields<Real> left_, right_, product_;
+};
+
+/// Sizes of a chain and its matrices: `to` of the first factor and of the second are stored (G, K),
+/// `back` is stored (K, G).
+template <int kPasses>
+GridChainArgs<kPasses> chain_of(const kernels::GridShape& shape, int count, const float* first_to,
+                                const float* second_to, const float* back, kernels::Stream stream) {
+  const int points = shape.n_points, size = shape.n_coefficients;
+  GridChainArgs<kPasses> chain;
+  chain.rows = static_cast<std::int64_t>(count) * shape.width;
+  chain.size = size;
+  chain.width = shape.width;
+  chain.points = points;
+  chain.first_to = split_weights({first_to, 1, 0, size}, size, points, 1, stream);
+  chain.second_to = split_weights({second_to, 1, 0, size}, size, points, 1, stream);
+  chain.back = split_weights({back, 1, 0, points}, points, size, 1, stream);
+  return chain;
 }
 
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void grid_product(const kernels::GridProductArgs<Real>& args, kernels::Stream stream) {
-  const int points = args.shape.n_points, size = args.shape.n_coefficients;
-  const int wide = args.shape.n_branches * args.shape.width;
   if (args.count <= 0) return;
-  const GridFields<Real> fields(args.shape, args.count, args.work);
-  transform<false>("grid_product_to", args.to, points, size, args.left, fields.left, wide,
-                   args.count, stream);
-  transform<false>("grid_product_to", args.to, points, size, args.right, fields.right, wide,
-                   args.count, stream);
-  multiply_fields(args, fields, stream);
-  transform<false>("grid_product_from", args.from, size, points, fields.product, args.out,
-                   args.shape.width, args.count, stream);
-}
-
-/// Gradients of the fields in place of the fields.
-template <class Real>
-void differentiate_fields(const kernels::GridProductBackwardArgs<Real>& args,
-                          const GridFields<Real>& fields, kernels::Stream stream) {
-  const int branches = args.shape.n_branches, width = args.shape.width;
-  const int points = args.shape.n_points;
-  for_rows("grid_product_differentiate", args.count, points * branches * width, stream,
-           [=] __device__(int n, int k) {
-             const int wide = branches * width;
-             const int g = k / wide, b = k % wide / width, c = k % width;
-             const std::int64_t at = static_cast<std::int64_t>(n) * points * wide + k;
-             Real grad = fields.product[(static_cast<std::int64_t>(n) * points + g) * width + c];
-             if (args.router != nullptr) {
-               grad *= args.router[static_cast<std::int64_t>(n) * branches + b];
-             }
-             const Real left = fields.left[at], right = fields.right[at];
-             fields.left[at] = grad * right;
-             fields.right[at] = grad * left;
-           });
+  if constexpr (kArithmetic == Arithmetic::kSplit) {
+    if (is_chain<kArithmetic>(args.shape)) {
+      DPA4_EXPECTS(args.router == nullptr);
+      GridChainArgs<1> chain =
+          chain_of<1>(args.shape, args.count, args.to, args.to, args.from, stream);
+      chain.first = args.left;
+      chain.second[0] = args.right;
+      chain.out[0] = args.out;
+      return grid_chain("grid_product", chain, stream);
+    }
+  }
+  const int width = args.shape.width, branches = args.shape.n_branches;
+  const GridSteps<kArithmetic, Real> steps(args.shape, args.count, args.work, stream);
+  steps.to_grid("grid_product_to", args.to, args.left, branches * width, steps.left());
+  steps.to_grid("grid_product_to", args.to, args.right, branches * width, steps.right());
+  steps.from_grid("grid_product_from", args.from, 1, args.shape.n_points,
+                  LoadFieldProduct<Real>{steps.left(), steps.right(), args.router, width, branches},
+                  width, args.out);
 }
 
 /// grad_router[n, b] = sum over the grid and the channels of (gradient of the product) left right.
 template <class Real>
-void router_gradient(const kernels::GridProductBackwardArgs<Real>& args,
-                     const GridFields<Real>& fields, kernels::Stream stream) {
+void router_gradient(const kernels::GridProductBackwardArgs<Real>& args, const Fields<Real>& left,
+                     const Fields<Real>& right, const Fields<Real>& grad, kernels::Stream stream) {
   const int branches = args.shape.n_branches, width = args.shape.width;
-  const int points = args.shape.n_points;
-  for_warps("grid_product_router", static_cast<std::int64_t>(args.count) * branches, stream,
-            [=] __device__(int row, int lane) {
-              const std::int64_t n = row / branches;
-              const int b = row % branches;
-              Real sum = 0;
-              for (int k = lane; k < points * width; k += kWarp) {
-                const int g = k / width, c = k % width;
-                const std::int64_t at = (n * points + g) * branches * width + b * width + c;
-                sum += fields.product[n * points * width + k] * fields.left[at] * fields.right[at];
-              }
-              sum = warp_sum(sum);
-              if (lane == 0) args.grad_router[row] = sum;
-            });
+  for_warps(
+      "grid_product_router", static_cast<std::int64_t>(args.count) * branches, stream,
+      [=] __device__(int number, int lane) {
+        const std::int64_t item = number / branches;
+        Real sum = 0;
+        for (int c = 0; c < width; ++c) {
+          const Real* l = left.data + (static_cast<std::int64_t>(number) * width + c) * left.ld;
+          const Real* r = right.data + (static_cast<std::int64_t>(number) * width + c) * left.ld;
+          const Real* g = grad.data + (item * width + c) * left.ld;
+          for (int k = lane; k < left.points; k += kWarp) sum += g[k] * l[k] * r[k];
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) args.grad_router[number] = sum;
+      });
 }
 
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args,
                            kernels::Stream stream) {
-  const int points = args.shape.n_points, size = args.shape.n_coefficients;
-  const int wide = args.shape.n_branches * args.shape.width;
   if (args.count <= 0) return;
-  const GridFields<Real> fields(args.shape, args.count, args.work);
-  transform<false>("grid_product_to", args.to, points, size, args.left, fields.left, wide,
-                   args.count, stream);
-  transform<false>("grid_product_to", args.to, points, size, args.right, fields.right, wide,
-                   args.count, stream);
-  transform<false>("grid_product_from_backward", args.from_transposed, points, size, args.grad_out,
-                   fields.product, args.shape.width, args.count, stream);
-  if (args.grad_router != nullptr) router_gradient(args, fields, stream);
-  differentiate_fields(args, fields, stream);
-  transform<false>("grid_product_to_backward", args.to_transposed, size, points, fields.left,
-                   args.grad_left, wide, args.count, stream);
-  transform<false>("grid_product_to_backward", args.to_transposed, size, points, fields.right,
-                   args.grad_right, wide, args.count, stream);
+  if constexpr (kArithmetic == Arithmetic::kSplit) {
+    if (is_chain<kArithmetic>(args.shape)) {
+      DPA4_EXPECTS(args.router == nullptr);
+      GridChainArgs<2> chain = chain_of<2>(args.shape, args.count, args.from_transposed, args.to,
+                                           args.to_transposed, stream);
+      chain.first = args.grad_out;
+      chain.second[0] = args.right;
+      chain.second[1] = args.left;
+      chain.out[0] = args.grad_left;
+      chain.out[1] = args.grad_right;
+      return grid_chain("grid_product_backward", chain, stream);
+    }
+  }
+  const int width = args.shape.width, branches = args.shape.n_branches;
+  const GridSteps<kArithmetic, Real> steps(args.shape, args.count, args.work, stream);
+  const Fields<Real> left = steps.left(), right = steps.right(), grad = steps.product();
+  steps.to_grid("grid_product_to", args.to, args.left, branches * width, left);
+  steps.to_grid("grid_product_to", args.to, args.right, branches * width, right);
+  steps.to_grid("grid_product_from_backward", args.from_transposed, args.grad_out, width, grad);
+  if (args.grad_router != nullptr) router_gradient(args, left, right, grad, stream);
+  steps.from_grid("grid_product_to_backward", args.to_transposed, 1, args.shape.n_points,
+                  LoadFieldGradient<Real>{grad, right, args.router, width, branches},
+                  branches * width, args.grad_left);
+  steps.from_grid("grid_product_to_backward", args.to_transposed, 1, args.shape.n_points,
+                  LoadFieldGradient<Real>{grad, left, args.router, width, branches},
+                  branches * width, args.grad_right);
 }
 
 template <class Real>
@@ -198,8 +341,16 @@ void grid_mean_backward(const kernels::GridMeanBackwardArgs<Real>& args, kernels
   });
 }
 
-DPA4_CUDA_INSTANTIATE(grid_product, GridProductArgs);
-DPA4_CUDA_INSTANTIATE(grid_product_backward, GridProductBackwardArgs);
+#define DPA4_INSTANTIATE(arithmetic, Real)                                                        \
+  template void grid_product<arithmetic>(const kernels::GridProductArgs<Real>&, kernels::Stream); \
+  template void grid_product_backward<arithmetic>(const kernels::GridProductBackwardArgs<Real>&,  \
+                                                  kernels::Stream)
+DPA4_INSTANTIATE(Arithmetic::kPlain, float);
+DPA4_INSTANTIATE(Arithmetic::kPlain, double);
+DPA4_INSTANTIATE(Arithmetic::kSplit, float);
+#undef DPA4_INSTANTIATE
+template std::int64_t grid_product_work<Arithmetic::kPlain>(const kernels::GridShape&);
+template std::int64_t grid_product_work<Arithmetic::kSplit>(const kernels::GridShape&);
 DPA4_CUDA_INSTANTIATE(grid_router, GridRouterArgs);
 DPA4_CUDA_INSTANTIATE(grid_router_backward, GridRouterBackwardArgs);
 DPA4_CUDA_INSTANTIATE(grid_mean, GridMeanArgs);

@@ -158,15 +158,18 @@ struct Segment {
 inline constexpr int kMostChannels = 384;
 
 /// Threads that share an edge or a node with `width` channels, one channel a thread, and how many
-/// such groups a block has. A block has kBlock threads, or more where one group has more.
+/// such groups a block has. A block has up to `block` threads, or more where one group has more.
 struct ChannelGroups {
-  int threads, groups;
+  int threads, groups, block_size;
 
-  explicit ChannelGroups(int width)
-      : threads(round_up(width, kWarp)), groups(kBlock / threads > 0 ? kBlock / threads : 1) {
+  explicit ChannelGroups(int width, int block = kBlock)
+      : threads(round_up(width, kWarp)),
+        groups(block / threads > 0 ? block / threads : 1),
+        block_size(block) {
     DPA4_EXPECTS(width >= 1 && width <= kMostChannels);
   }
-  bool fits_block() const { return threads * groups <= kBlock; }
+  bool fits_block() const { return threads * groups <= block_size; }
+  int warps() const { return threads * groups / kWarp; }
   dim3 block() const { return dim3(static_cast<unsigned>(threads), static_cast<unsigned>(groups)); }
 };
 

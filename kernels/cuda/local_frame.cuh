@@ -19,6 +19,22 @@ constexpr int local_degree(int lmax, int r) { return r <= lmax ? r : (r - 1) % l
 /// Coefficients of the radial mixing of an edge and rank: (L+1)^2 for m = 0, L^2 for m = -1 and +1.
 constexpr int mixing_size(int lmax) { return (lmax + 1) * (lmax + 1) + lmax * lmax; }
 
+/// Rows |m| <= 1 of degree kL of D x, from x[l + k].
+template <int kLmax, int kL, class Real>
+__device__ __forceinline__ void rotate_degree(const Real* __restrict__ wigner, const Real* x,
+                                              Real* local) {
+  Real sum[3] = {0, 0, 0};
+#pragma unroll
+  for (int k = -kL; k <= kL; ++k) {
+#pragma unroll
+    for (int row = 0; row < 3; ++row) {
+      sum[row] += wigner[math::wigner_index(kL, row, k)] * x[kL + k];
+    }
+  }
+#pragma unroll
+  for (int row = 0; row < 3; ++row) local[local_row(kLmax, kL, row)] = sum[row];
+}
+
 /// local = rows |m| <= 1 of D x.
 template <int kLmax, class Real>
 __device__ __forceinline__ void rotate_rows(const Real* __restrict__ wigner, const Real* x,
@@ -26,16 +42,7 @@ __device__ __forceinline__ void rotate_rows(const Real* __restrict__ wigner, con
   local[0] = x[0];
   math::static_for<kLmax>([&](auto degree) {
     constexpr int l = decltype(degree)::value + 1;
-    Real sum[3] = {0, 0, 0};
-#pragma unroll
-    for (int k = -l; k <= l; ++k) {
-#pragma unroll
-      for (int row = 0; row < 3; ++row) {
-        sum[row] += wigner[math::wigner_index(l, row, k)] * x[l * l + l + k];
-      }
-    }
-#pragma unroll
-    for (int row = 0; row < 3; ++row) local[local_row(kLmax, l, row)] = sum[row];
+    rotate_degree<kLmax, l>(wigner, x + l * l, local);
   });
 }
 

@@ -23,14 +23,26 @@ struct GemmShape {
   int n = 0;
   int k = 0;
   int batch = 1;
+  bool by_degree = false;  // batch b takes the weights of its degree, see kernels/api/gemm.h
+
+  /// Weight matrix of a batch.
+  __host__ __device__ int weight_of(int b) const {
+    if (!by_degree) return b;
+    int degree = 0;
+    while ((degree + 1) * (degree + 1) <= b) ++degree;
+    return degree;
+  }
+  int n_weights() const { return weight_of(batch - 1) + 1; }
 };
 
-/// B (k, n) of each batch.
+/// B (k, n) of each batch: element (i, j) is data[i * ld + j * step]. Weights that are used where
+/// they are have step 1.
 template <class Real>
 struct WeightMatrix {
   const Real* data = nullptr;
   int ld = 0;
   std::int64_t stride = 0;
+  int step = 1;
 };
 
 /// Reads kCount numbers; 16 bytes at a time where kCount is 2 or 4 (the address is aligned then).

@@ -9,6 +9,7 @@
 namespace dpa4::cuda {
 
 std::int64_t so2_stack_work(const kernels::MessageShape& shape);
+template <Arithmetic kArithmetic>
 std::int64_t grid_product_work(const kernels::GridShape& shape);
 
 template <Arithmetic kArithmetic, class Real>
@@ -29,6 +30,14 @@ template <class Real>
 void pair_bias(const kernels::PairBiasArgs<Real>& args, kernels::Stream stream);
 template <class Real>
 void pair_bias_backward(const kernels::PairBiasBackwardArgs<Real>& args, kernels::Stream stream);
+template <Arithmetic kArithmetic, class Real>
+std::int64_t edge_condition_work(const kernels::EdgeConditionNet<Real>& net, int count,
+                                 bool backward);
+template <Arithmetic kArithmetic, class Real>
+void edge_condition(const kernels::EdgeConditionArgs<Real>& args, kernels::Stream stream);
+template <Arithmetic kArithmetic, class Real>
+void edge_condition_backward(const kernels::EdgeConditionBackwardArgs<Real>& args,
+                             kernels::Stream stream);
 template <class Real>
 void node_degree(const kernels::NodeDegreeArgs<Real>& args, kernels::Stream stream);
 template <class Real>
@@ -105,9 +114,9 @@ template <class Real>
 void head_gate(const kernels::HeadGateArgs<Real>& args, kernels::Stream stream);
 template <class Real>
 void head_gate_backward(const kernels::HeadGateBackwardArgs<Real>& args, kernels::Stream stream);
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void grid_product(const kernels::GridProductArgs<Real>& args, kernels::Stream stream);
-template <class Real>
+template <Arithmetic kArithmetic, class Real>
 void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args,
                            kernels::Stream stream);
 template <class Real>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "kernels/cuda/coefficients.cuh"
 #include "kernels/cuda/degree_operations.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/local_frame.cuh"
@@ -23,30 +24,52 @@ struct ChannelSizes {
   }
 };
 
+/// Numbers of an edge that all channels need: the rotation and, for kMix, the mixing coefficients.
+template <int kLmax>
+__host__ __device__ constexpr int edge_coefficients(bool scale, int rank) {
+  return math::wigner_size(kLmax) + (scale ? 0 : mixing_size(kLmax) * rank);
+}
+
 /// A group of threads an edge, a thread a channel.
 template <int kLmax, bool kScale, class Real>
 __global__ void __launch_bounds__(kMostChannels, 1)
     rotate_mix_kernel(kernels::RotateMixArgs<Real> args, ChannelSizes sizes) {
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
+  constexpr int kWigner = math::wigner_size(kLmax);
+  extern __shared__ __align__(16) unsigned char rotate_mix_shared[];
+  Coefficients<Real> shared(reinterpret_cast<Real*>(rotate_mix_shared),
+                            edge_coefficients<kLmax>(kScale, sizes.rank));
   const std::int64_t number = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-  const int c = threadIdx.x;
-  if (number >= args.edges.count || c >= sizes.hidden) return;
+  if (number >= args.edges.count) return;  // whole warps
+  shared.start(args.wigner + number * kWigner, 0, kWigner);
+  if constexpr (!kScale) {
+    shared.start(args.radial + number * args.ld_radial, kWigner, mixing_size(kLmax) * sizes.rank);
+  }
   const int i = static_cast<int>(number);
+  const bool active = static_cast<int>(threadIdx.x) < sizes.hidden;
+  const int c = active ? static_cast<int>(threadIdx.x) : 0;
   const std::int64_t src = args.edges.src[edge_at(args.edges, i)];
   const Real* source = args.x + src * kFull * sizes.hidden + c;
   Real x[kFull], local[kRows];
 #pragma unroll
   for (int d = 0; d < kFull; ++d) x[d] = source[d * sizes.hidden];
-  rotate_rows<kLmax>(args.wigner + number * math::wigner_size(kLmax), x, local);
-
-  const Real* __restrict__ radial = args.radial + number * args.ld_radial;
-  Real* u = args.u + sizes.at(i, c, args.edges.count, kRows);
+  Real scale[kScale ? kLmax + 1 : 1];
   if constexpr (kScale) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      u[r * sizes.width] = local[r] * radial[local_degree(kLmax, r) * sizes.hidden + c];
+    for (int l = 0; l <= kLmax; ++l) {
+      scale[l] = args.radial[number * args.ld_radial + l * sizes.hidden + c];
     }
+  }
+  const Real* wigner = shared.take();
+  rotate_rows<kLmax>(wigner, x, local);
+
+  Real* u = args.u + sizes.at(i, c, args.edges.count, kRows);
+  if constexpr (kScale) {
+    if (!active) return;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) u[r * sizes.width] = local[r] * scale[local_degree(kLmax, r)];
   } else {
+    const Real* radial = wigner + kWigner;
     Real mixed[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) mixed[r] = 0;
@@ -61,18 +84,70 @@ __global__ void __launch_bounds__(kMostChannels, 1)
 #pragma unroll
       for (int r = 0; r < kRows; ++r) mixed[r] += basis * sum[r];
     }
+    if (!active) return;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) u[r * sizes.width] = mixed[r];
   }
 }
 
+/// Row (0, 0) alone: a group of threads an edge, a thread a channel.
+template <int kLmax, bool kScale, class Real>
+__global__ void __launch_bounds__(kMostChannels, 1)
+    rotate_mix_scalars_kernel(kernels::RotateMixArgs<Real> args, ChannelSizes sizes) {
+  constexpr int kFull = full_rows(kLmax);
+  const std::int64_t number = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const int c = static_cast<int>(threadIdx.x);
+  if (number >= args.edges.count || c >= sizes.hidden) return;
+  const std::int64_t src = args.edges.src[edge_at(args.edges, static_cast<int>(number))];
+  const Real* x = args.x + src * kFull * sizes.hidden + c;
+  const Real* radial = args.radial + number * args.ld_radial;
+  Real* u = args.u + sizes.at(static_cast<int>(number), c, args.edges.count, 1);
+  if constexpr (kScale) {
+    *u = x[0] * radial[c];
+  } else {
+    const Real* wigner = args.wigner + number * math::wigner_size(kLmax);
+    Real local[kLmax + 1];
+    local[0] = x[0];
+#pragma unroll
+    for (int l = 1; l <= kLmax; ++l) {
+      local[l] = 0;
+#pragma unroll
+      for (int k = -l; k <= l; ++k) {
+        local[l] += wigner[math::wigner_index(l, 0, k)] * x[(l * l + l + k) * sizes.hidden];
+      }
+    }
+    Real mixed = 0;
+    for (int p = 0; p < sizes.rank; ++p) {
+      Real sum = 0;
+#pragma unroll
+      for (int l = 0; l <= kLmax; ++l) sum += radial[l * (kLmax + 1) * sizes.rank + p] * local[l];
+      mixed += args.channel_basis[p * sizes.hidden + c] * sum;
+    }
+    *u = mixed;
+  }
+}
+
+/// Barrier of the threads that share an edge (threadIdx.y), whole warps.
+__device__ __forceinline__ void group_barrier() {
+  if (blockDim.x == kWarp) {
+    __syncwarp();
+  } else {
+    asm volatile("bar.sync %0, %1;" : : "r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+  }
+}
+
 /// Sums over the channels of an edge. A warp sums its channels in chunks of 32 values, the group's
 /// warps are summed through shared memory. Two buffers take turns, so that one barrier a use is
-/// enough; all threads of the block come here equally often.
+/// enough.
 template <class Real>
 class GroupSum {
  public:
-  /// @param shared  kPlaces * (warps of the block) * 2 elements
+  /// Elements of shared memory for `places` sums, whole 16 bytes.
+  __host__ __device__ static constexpr int size(int places, int warps) {
+    return (2 * places * warps + 3) / 4 * 4;
+  }
+
+  /// @param shared  size(places, warps of the block) elements
   __device__ GroupSum(Real* shared, int places)
       : places_(places),
         warps_(static_cast<int>(blockDim.x) / kWarp),
@@ -108,11 +183,7 @@ class GroupSum {
       const int j = lane_ / lanes_each;
       if (lane_ % lanes_each == 0 && j < count) partial[warp_ * places_ + first + j] = total;
     });
-    if (warps_ > 1) {
-      __syncthreads();
-    } else {
-      __syncwarp();
-    }
+    group_barrier();
     for (int t = threadIdx.x; t < kPlaces; t += blockDim.x) {
       Real total = partial[t];
       for (int w = 1; w < warps_; ++w) total += partial[w * places_ + t];
@@ -129,18 +200,48 @@ class GroupSum {
   Real* second_;
 };
 
+/// From this degree on a channel of a source's features is in shared memory, not in registers.
+inline constexpr int kSharedSource = 4;
+
 /// Registers of a thread that goes through the edges of a source.
 template <int kLmax, class Real>
 struct MixBackward {
   static constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   static constexpr int kMixing = mixing_size(kLmax);
 
-  Real x[kFull];       // of the source
-  Real grad_x[kFull];  // sum over the edges
-  Real local[kRows];   // rows |m| <= 1 of D x
+  Real x[kLmax < kSharedSource ? kFull : 1];  // of the source
+  const Real* place;                          // or here, a block's threads apart
+  Real grad_x[kFull];                         // sum over the edges
+  Real local[kRows];                          // rows |m| <= 1 of D x
   Real grad_u[kRows];
   Real grad_local[kRows];
   Real torque[3];
+
+  /// Degree kL of the source's features.
+  template <int kL>
+  __device__ __forceinline__ void source(Real (&values)[2 * kL + 1]) const {
+#pragma unroll
+    for (int k = 0; k <= 2 * kL; ++k) {
+      if constexpr (kLmax < kSharedSource) {
+        values[k] = x[kL * kL + k];
+      } else {
+        values[k] = place[(kL * kL + k) * static_cast<int>(blockDim.x * blockDim.y)];
+      }
+    }
+  }
+
+  /// local = rows |m| <= 1 of D x.
+  __device__ __forceinline__ void rotate(const Real* __restrict__ wigner) {
+    Real scalar[1];
+    source<0>(scalar);
+    local[0] = scalar[0];
+    math::static_for<kLmax>([&](auto degree) {
+      constexpr int l = decltype(degree)::value + 1;
+      Real values[2 * l + 1];
+      source<l>(values);
+      rotate_degree<kLmax, l>(wigner, values, local);
+    });
+  }
 
   /// grad_local of one edge for kMix.
   __device__ void mix(const Real* __restrict__ radial, const Real* __restrict__ basis, int rank,
@@ -183,23 +284,42 @@ struct MixBackward {
       rotate_degree_back<kLmax, l>(wigner, grad_local, global);
 #pragma unroll
       for (int k = 0; k <= 2 * l; ++k) grad_x[l * l + k] += global[k];
-      math::add_torque<l>(global, x + l * l, torque);
+      Real values[2 * l + 1];
+      source<l>(values);
+      math::add_torque<l>(global, values, torque);
     });
   }
 };
 
+/// Threads of a block of the backward rotations: fewer where a thread needs many registers.
+template <int kLmax>
+inline constexpr int kRotationBlock = kLmax <= 3 ? kBlock : kBlock / 2;
+
+/// Blocks that should fit a multiprocessor.
+template <int kLmax, int kThreads, class Real>
+constexpr int backward_blocks() {
+  if (sizeof(Real) > 4 || kThreads > kBlock) return 1;
+  return kLmax == 3 ? 2 : 3;
+}
+
 /// A block a source: its groups of threads take turns with the source's edges, a thread holds a
-/// channel of the source's features and of their gradient in registers. For the largest degrees
-/// these do not fit and live in local memory, which stays in the first-level cache.
+/// channel of the source's features and of their gradient.
 template <int kLmax, bool kScale, int kThreads, class Real>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, backward_blocks<kLmax, kThreads, Real>())
     rotate_mix_backward_kernel(kernels::RotateMixBackwardArgs<Real> args, ChannelSizes sizes) {
   using Registers = MixBackward<kLmax, Real>;
   constexpr int kRows = Registers::kRows, kFull = Registers::kFull;
   constexpr int kMixing = kScale ? 0 : Registers::kMixing;
+  constexpr int kWigner = math::wigner_size(kLmax);
   extern __shared__ __align__(16) unsigned char rotate_mix_shared[];
   Real* shared = reinterpret_cast<Real*>(rotate_mix_shared);
-  GroupSum<Real> sum(shared, kMixing + 3);
+  const int coefficients = edge_coefficients<kLmax>(kScale, sizes.rank);
+  Coefficients<Real> next(shared, coefficients);
+  const int warps = static_cast<int>(blockDim.x * blockDim.y) / kWarp;
+  GroupSum<Real> sum(shared + warps * Coefficients<Real>::size(coefficients), kMixing + 3);
+  Real* const place = shared + warps * Coefficients<Real>::size(coefficients) +
+                      GroupSum<Real>::size(kMixing + 3, warps) + threadIdx.y * blockDim.x +
+                      threadIdx.x;
 
   const int node = args.edges.node_first + static_cast<int>(blockIdx.x);
   const Segment segment(args.edges, node);
@@ -209,16 +329,28 @@ __global__ void __launch_bounds__(kThreads, 1)
   Registers edge;
 #pragma unroll
   for (int d = 0; d < kFull; ++d) {
-    edge.x[d] = active ? args.x[row + d * sizes.hidden] : Real(0);
+    const Real value = active ? args.x[row + d * sizes.hidden] : Real(0);
+    if constexpr (kLmax < kSharedSource) {
+      edge.x[d] = value;
+    } else {
+      place[d * static_cast<int>(blockDim.x * blockDim.y)] = value;
+    }
     edge.grad_x[d] = 0;
   }
+  edge.place = place;
 
+  const auto start = [&](int i) {
+    const std::int64_t at = i < segment.end ? i : segment.begin;  // an edge that exists
+    next.start(args.wigner + at * kWigner, 0, kWigner);
+    if constexpr (!kScale) {
+      next.start(args.radial + at * args.ld_radial, kWigner, mixing_size(kLmax) * sizes.rank);
+    }
+  };
+  if (segment.begin < segment.end) start(segment.begin + static_cast<int>(threadIdx.y));
   for (int first = segment.begin; first < segment.end; first += static_cast<int>(blockDim.y)) {
     const int i = first + static_cast<int>(threadIdx.y);
     const bool valid = i < segment.end;
     const std::int64_t at = valid ? i : segment.begin;  // an edge that exists, to read from
-    const Real* wigner = args.wigner + at * math::wigner_size(kLmax);
-    const Real* radial = args.radial + at * args.ld_radial;
     Real* grad_radial = args.grad_radial + at * args.ld_radial;
     const Real* grad_u =
         args.grad_u + sizes.at(static_cast<int>(at), active ? c : 0, args.edges.count, kRows);
@@ -226,22 +358,31 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int r = 0; r < kRows; ++r) {
       edge.grad_u[r] = active && valid ? grad_u[r * sizes.width] : Real(0);
     }
-    rotate_rows<kLmax>(wigner, edge.x, edge.local);
+    Real scale[kScale ? kLmax + 1 : 1];
+    if constexpr (kScale) {
+      const Real* radial = args.radial + at * args.ld_radial + (active ? c : 0);
+#pragma unroll
+      for (int l = 0; l <= kLmax; ++l) scale[l] = radial[l * sizes.hidden];
+    }
+    const Real* wigner = next.take();
+    if (first + static_cast<int>(blockDim.y) < segment.end) {
+      start(i + static_cast<int>(blockDim.y));
+    }
+    edge.rotate(wigner);
     if constexpr (kScale) {
 #pragma unroll
       for (int l = 0; l <= kLmax; ++l) {
-        const Real scale = active ? radial[l * sizes.hidden + c] : Real(0);
         Real total = 0;
 #pragma unroll
         for (int k = 0; k < (l == 0 ? 1 : 3); ++k) {
           const int r = local_row(kLmax, l, k);
           total += edge.grad_u[r] * edge.local[r];
-          edge.grad_local[r] = edge.grad_u[r] * scale;
+          edge.grad_local[r] = edge.grad_u[r] * scale[l];
         }
         if (active && valid) grad_radial[l * sizes.hidden + c] = total;
       }
     } else {
-      edge.mix(radial, args.channel_basis + (active ? c : 0), sizes.rank, sizes.hidden);
+      edge.mix(wigner + kWigner, args.channel_basis + (active ? c : 0), sizes.rank, sizes.hidden);
     }
     edge.turn_back(wigner);
     const auto add_torque = [&](int a, Real total) {
@@ -297,8 +438,16 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Str
   const auto kernel = args.shape.mixing == kernels::RadialMixing::kScale
                           ? rotate_mix_kernel<kLmax, true, Real>
                           : rotate_mix_kernel<kLmax, false, Real>;
-  launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(), 0,
-         stream, args, sizes);
+  const bool scale = args.shape.mixing == kernels::RadialMixing::kScale;
+  if (args.scalars_only) {
+    const auto scalars = scale ? rotate_mix_scalars_kernel<kLmax, true, Real>
+                               : rotate_mix_scalars_kernel<kLmax, false, Real>;
+    return launch("rotate_mix", scalars, divide_up(args.edges.count, groups.groups), groups.block(),
+                  0, stream, args, sizes);
+  }
+  const int shared = Coefficients<Real>::size(edge_coefficients<kLmax>(scale, sizes.rank));
+  launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(),
+         sizeof(Real) * static_cast<std::size_t>(shared * groups.warps()), stream, args, sizes);
 }
 
 template <int kLmax, class Real>
@@ -306,13 +455,17 @@ void rotate_mix_backward_of_degree(const kernels::RotateMixBackwardArgs<Real>& a
                                    kernels::Stream stream) {
   const bool scale = args.shape.mixing == kernels::RadialMixing::kScale;
   const ChannelSizes sizes(args.shape);
-  const ChannelGroups groups(sizes.hidden);
-  const int warps = groups.threads / kWarp * groups.groups;
-  const int sums = 2 * ((scale ? 0 : mixing_size(kLmax)) + 3) * warps;
+  const ChannelGroups groups(sizes.hidden, kRotationBlock<kLmax>);
+  const int sums =
+      GroupSum<Real>::size((scale ? 0 : mixing_size(kLmax)) + 3, groups.warps()) +
+      groups.warps() * Coefficients<Real>::size(edge_coefficients<kLmax>(scale, sizes.rank)) +
+      (kLmax < kSharedSource ? 0 : full_rows(kLmax) * groups.warps() * kWarp);
   const int rows = groups.groups > 1 ? full_rows(kLmax) * groups.threads : 0;
-  const auto kernel = scale ? rotate_mix_backward_kernel<kLmax, true, kMostChannels, Real>
+  const auto kernel = scale && groups.fits_block()
+                          ? rotate_mix_backward_kernel<kLmax, true, kRotationBlock<kLmax>, Real>
+                      : scale ? rotate_mix_backward_kernel<kLmax, true, kMostChannels, Real>
                       : groups.fits_block()
-                          ? rotate_mix_backward_kernel<kLmax, false, kBlock, Real>
+                          ? rotate_mix_backward_kernel<kLmax, false, kRotationBlock<kLmax>, Real>
                           : rotate_mix_backward_kernel<kLmax, false, kMostChannels, Real>;
   launch("rotate_mix_backward", kernel, args.edges.node_count, groups.block(),
          sizeof(Real) * static_cast<std::size_t>(sums > rows ? sums : rows), stream, args, sizes);

@@ -46,8 +46,9 @@ class SimtGemm {
     column_ = static_cast<int>(blockIdx.x % n_tiles) * Tile::kColumns;
     row_ = static_cast<int>(rest % m_tiles) * Tile::kRows;
     batch_ = static_cast<int>(rest / m_tiles);
-    b_ = weights.data + batch_ * weights.stride;
+    b_ = weights.data + shape.weight_of(batch_) * weights.stride;
     ldb_ = weights.ld;
+    step_ = weights.step;
 #pragma unroll
     for (int i = 0; i < Tile::kThreadRows; ++i) {
 #pragma unroll
@@ -126,11 +127,16 @@ class SimtGemm {
       const int column = column_ + at % (Tile::kColumns / 4) * 4;
 #pragma unroll
       for (int i = 0; i < 4; ++i) next_b_[t][i] = 0;
+      if (from >= shape_.k) continue;
+      const Real* row = b_ + static_cast<std::int64_t>(from) * ldb_;
+      if (kVector && step_ == 1) {
+        if (column < shape_.n) load_numbers<4>(row + column, next_b_[t]);
+        continue;
+      }
 #pragma unroll
-      for (int i = 0; i < 4; i += kCount) {
-        if (from < shape_.k && column + i < shape_.n) {
-          load_numbers<kCount>(b_ + static_cast<std::int64_t>(from) * ldb_ + column + i,
-                               &next_b_[t][i]);
+      for (int i = 0; i < 4; ++i) {
+        if (column + i < shape_.n) {
+          next_b_[t][i] = row[static_cast<std::int64_t>(column + i) * step_];
         }
       }
     }
@@ -177,7 +183,7 @@ class SimtGemm {
   const Load& load_;
   Shared& shared_;
   const Real* b_;
-  int ldb_;
+  int ldb_, step_;
   int row_, column_, batch_;
   Real sum_[Tile::kThreadRows][Tile::kThreadColumns];
   Real next_a_[kLoadsA][4], next_b_[kLoadsB][4];

@@ -109,7 +109,7 @@ class SplitGemm {
     column_ = static_cast<int>(blockIdx.x % n_tiles) * Tile::kColumns;
     row_ = static_cast<int>(rest % m_tiles) * Tile::kRows;
     batch_ = static_cast<int>(rest / m_tiles);
-    hi_ = weights.data + batch_ * weights.batch_stride + column_;
+    hi_ = weights.data + shape.weight_of(batch_) * weights.batch_stride + column_;
     plane_ = weights.plane_stride;
     ld_ = weights.ld;
 #pragma unroll
@@ -310,7 +310,7 @@ template <class Load, class Store>
 void split_gemm(const char* name, const GemmShape& shape, const WeightMatrix<float>& matrix,
                 const Load& load, const Store& store, kernels::Stream stream) {
   if (shape.m <= 0 || shape.n <= 0 || shape.batch <= 0) return;
-  const SplitWeights weights = split_weights(matrix, shape.k, shape.n, shape.batch, stream);
+  const SplitWeights weights = split_weights(matrix, shape.k, shape.n, shape.n_weights(), stream);
   switch (split_tile_columns(shape.n)) {
     case 128:
       return split_gemm_tiles<SplitTile<2, 4>>(name, shape, weights, load, store, stream);

@@ -72,15 +72,13 @@ struct EngineContext {
   void degrees(int m, int lmax, int n, int k, const Real* a, std::int64_t lda, std::int64_t step_a,
                const Real* b, Real* c, std::int64_t ldc, std::int64_t step_c,
                bool accumulate) const {
-    for (int l = 0; l <= lmax; ++l) {
-      kernels::GemmArgs<Real> args =
-          gemm_args(m, n, k, a + l * l * step_a, lda, b + static_cast<std::int64_t>(l) * n * k,
-                    c + l * l * step_c, ldc, accumulate);
-      args.batch = 2 * l + 1;
-      args.stride_a = step_a;
-      args.stride_c = step_c;
-      table->gemm(args, stream());
-    }
+    kernels::GemmArgs<Real> args = gemm_args(m, n, k, a, lda, b, c, ldc, accumulate);
+    args.by_degree = true;
+    args.batch = (lmax + 1) * (lmax + 1);
+    args.stride_a = step_a;
+    args.stride_b = static_cast<std::int64_t>(n) * k;
+    args.stride_c = step_c;
+    table->gemm(args, stream());
   }
 };
 

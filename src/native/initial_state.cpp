@@ -37,7 +37,8 @@ InitialState<Real>::InitialState(const EngineContext<Real>& context, WeightStore
   if (!seeded_) return;
   const std::string prefix = "descriptor.env_seed_embedding.";
   zonal_ = make_linear(store, radial.output().col_range(channels_, lmax_ * channels_));
-  first_ = make_linear(store, store.matrix(prefix + "rbf_proj_layer1.matrix"));
+  const Linear<Real> first = make_linear(store, store.matrix(prefix + "rbf_proj_layer1.matrix"));
+  first_ = {first.in, first.out, first.w, first.wt, nullptr};
   // The second layer has no activation, so it is multiplied into the third; the types' part of the
   // third layer's input becomes a table.
   const HostMatrix projection = store.matrix(prefix + "rbf_proj_layer2.matrix");
@@ -67,28 +68,53 @@ void InitialState<Real>::set_type_features(WeightStore<Real>& store,
 
 template <class Real>
 InitialState<Real>::EdgeBuffers::EdgeBuffers(Arena<Real>& arena, const InitialState& s, int count,
-                                             bool backward)
-    : radial(arena, s.radial_, count, s.lmax_, backward) {
+                                             bool backward) {
   const std::int64_t n = count;
-  if (s.seeded_) {
+  if (!s.seeded_) {
+    radial = typename RadialNet<Real>::Buffers(arena, s.radial_, count, s.lmax_, backward);
+  } else {
+    radial.length = arena.take(n);
+    radial.unit = arena.take(3 * n);
+    radial.envelope = arena.take(n);
+    radial.wigner = arena.take(n * kernels::wigner_size(s.lmax_));
+    const kernels::KernelTable<Real>& table = *s.context_.table;
+    zonal_work = arena.take(table.edge_condition_work(s.zonal_net(), count, backward));
+    hidden_work = arena.take(table.edge_condition_work(s.hidden_net(), count, backward));
     zonal = arena.take(n * s.lmax_ * s.channels_);
-    first = arena.take(n * s.first_.out);
-    first_active = arena.take(n * s.first_.out);
-    second = arena.take(n * s.second_.out);
-    second_active = arena.take(n * s.second_.out);
+    hidden = arena.take(n * s.second_.out);
+    active = arena.take(n * s.second_.out);
     feature = arena.take(n * s.embed_);
   }
   if (!backward) return;
+  if (s.seeded_) {
+    radial.grad_envelope = arena.take(n);
+    radial.torque = arena.take(3 * n);
+  }
   grad_length = arena.take(n);
   grad_unit = arena.take(3 * n);
   grad_gate = arena.take(n);
 }
 
 template <class Real>
+kernels::EdgeConditionNet<Real> InitialState<Real>::hidden_net() const {
+  kernels::EdgeConditionNet<Real> net = radial_.condition_net(zonal_, nullptr);
+  net.n_layers = 1;
+  net.layers = &first_;
+  net.width = second_.out;
+  net.w = second_.w;
+  net.w_transposed = second_.wt;
+  net.src_table = src_table_;
+  net.dst_table = dst_table_;
+  return net;
+}
+
+template <class Real>
 std::int64_t InitialState<Real>::edge_size(int count, bool backward) const {
-  Arena<Real> arena;
+  Arena<Real> arena, gates;
   EdgeBuffers(arena, *this, count, backward);
-  return arena.used();
+  typename RadialNet<Real>::Buffers(gates, radial_, count, 0, false);  // of gate_edges_backward
+  gates.take(count);
+  return std::max(arena.used(), gates.used());
 }
 
 template <class Real>
@@ -118,28 +144,34 @@ template <class Real>
 void InitialState<Real>::features(const StepEdges& step, const kernels::EdgeSlice& edges,
                                   const EdgeBuffers& b) const {
   const int count = edges.count;
-  radial_.forward(step, edges, lmax_, b.radial);
-  context_.multiply(count, radial_.hidden(b.radial), radial_.hidden_width(), zonal_, b.zonal,
-                    zonal_.out);
-  context_.multiply(count, b.radial.basis, first_.in, first_, b.first, first_.out);
+  kernels::EdgeConditionArgs<Real> args;
+  args.edges = edges;
+  args.net = zonal_net();
+  args.vec = step.vec;
+  args.type = step.type;
+  args.length = b.radial.length;
+  args.unit = b.radial.unit;
+  args.envelope = b.radial.envelope;
+  args.y = b.zonal;
+  args.work = b.zonal_work;
+  context_.table->edge_condition(args, context_.stream());
+  args.net = hidden_net();
+  args.y = b.hidden;
+  args.work = b.hidden_work;
+  context_.table->edge_condition(args, context_.stream());
+  kernels::WignerRowsArgs<Real> rows;
+  rows.count = count;
+  rows.lmax = lmax_;
+  rows.unit = b.radial.unit;
+  rows.wigner = b.radial.wigner;
+  context_.table->wigner_rows(rows, context_.stream());
   kernels::RmsNormSiluArgs<Real> act;
   act.rows = count;
-  act.width = first_.out;
-  act.x = b.first;
-  act.y = b.first_active;
+  act.width = second_.out;
+  act.x = b.hidden;
+  act.y = b.active;
   context_.table->rms_norm_silu(act, context_.stream());
-  context_.multiply(count, b.first_active, second_.in, second_, b.second, second_.out);
-  kernels::PairBiasArgs<Real> bias;
-  bias.edges = edges;
-  bias.width = second_.out;
-  bias.silu = true;
-  bias.type = step.type;
-  bias.src_table = src_table_;
-  bias.dst_table = dst_table_;
-  bias.x = b.second;
-  bias.y = b.second_active;
-  context_.table->pair_bias(bias, context_.stream());
-  context_.multiply(count, b.second_active, third_.in, third_, b.feature, embed_);
+  context_.multiply(count, b.active, third_.in, third_, b.feature, embed_);
 }
 
 template <class Real>
@@ -309,7 +341,7 @@ void InitialState<Real>::sum_edges_backward(const StepEdges& step, const Cohorts
     context_.machine->zero(b.grad_gate, bytes);
     Real* grad_gate = nodes.gate != nullptr ? b.grad_gate : nullptr;
     if (!seeded_) {
-      radial_.forward(step, edges, lmax_, b.radial);
+      radial_.geometry(step, edges, lmax_, b.radial);
       context_.machine->zero(b.radial.grad_basis, bytes * radial_.shape().n_radial);
     } else {
       features(step, edges, b);
@@ -328,9 +360,6 @@ void InitialState<Real>::sum_edges_backward(const StepEdges& step, const Cohorts
       zonal.grad_gate = grad_gate;
       zonal.torque = b.radial.torque;
       table.zonal_sum_backward(zonal, stream);
-      context_.multiply_transposed(count, b.zonal, zonal_.out, zonal_, b.radial.grad_hidden,
-                                   zonal_.in);
-
       kernels::EnvSeedSumBackwardArgs<Real> seed;
       seed.edges = edges;
       seed.width = embed_;
@@ -348,33 +377,24 @@ void InitialState<Real>::sum_edges_backward(const StepEdges& step, const Cohorts
       seed.grad_gate = grad_gate;
       table.env_seed_sum_backward(seed, stream);
 
-      context_.multiply_transposed(count, b.feature, embed_, third_, b.second_active, third_.in);
-      kernels::PairBiasBackwardArgs<Real> bias;
-      bias.edges = edges;
-      bias.width = second_.out;
-      bias.silu = true;
-      bias.type = step.type;
-      bias.src_table = src_table_;
-      bias.dst_table = dst_table_;
-      bias.x = b.second;
-      bias.grad_y = b.second_active;
-      bias.grad_x = b.second_active;
-      table.pair_bias_backward(bias, stream);
-      context_.multiply_transposed(count, b.second_active, second_.out, second_, b.first_active,
-                                   second_.in);
+      context_.multiply_transposed(count, b.feature, embed_, third_, b.active, third_.in);
       kernels::RmsNormSiluBackwardArgs<Real> act;
       act.rows = count;
-      act.width = first_.out;
-      act.x = b.first;
-      act.grad_y = b.first_active;
-      act.grad_x = b.first_active;
+      act.width = second_.out;
+      act.x = b.hidden;
+      act.grad_y = b.active;
+      act.grad_x = b.active;
       table.rms_norm_silu_backward(act, stream);
-      // The radial network reads the basis too; without hidden layers its gradient is there
-      // already.
-      const bool direct = b.radial.grad_hidden == b.radial.grad_basis;
-      if (!direct) radial_.backward(count, b.radial, false);
-      context_.multiply_transposed(count, b.first_active, first_.out, first_, b.radial.grad_basis,
-                                   first_.in, true);
+      kernels::EdgeConditionBackwardArgs<Real> hidden;
+      hidden.edges = edges;
+      hidden.net = hidden_net();
+      hidden.vec = step.vec;
+      hidden.type = step.type;
+      hidden.envelope = b.radial.envelope;
+      hidden.grad_y = b.active;
+      hidden.grad_vec = gradients.vec;
+      hidden.work = b.hidden_work;
+      table.edge_condition_backward(hidden, stream);
     }
     kernels::EdgeDegreeBackwardArgs<Real> degree;
     degree.edges = edges;
@@ -382,7 +402,24 @@ void InitialState<Real>::sum_edges_backward(const StepEdges& step, const Cohorts
     degree.grad_degree = gradients.degree;
     degree.grad_envelope = b.radial.grad_envelope;
     table.edge_degree_backward(degree, stream);
-    radial_.geometry_backward(step, edges, b.radial, b.grad_length, b.grad_unit, gradients.vec);
+    if (!seeded_) {
+      radial_.geometry_backward(step, edges, b.radial, b.grad_length, b.grad_unit, gradients.vec);
+    } else {
+      kernels::EdgeConditionBackwardArgs<Real> zonal;
+      zonal.edges = edges;
+      zonal.net = zonal_net();
+      zonal.vec = step.vec;
+      zonal.type = step.type;
+      zonal.envelope = b.radial.envelope;
+      zonal.grad_y = b.zonal;
+      zonal.grad_envelope = b.radial.grad_envelope;
+      zonal.grad_length = b.grad_length;
+      zonal.grad_unit = b.grad_unit;
+      zonal.torque = b.radial.torque;
+      zonal.grad_vec = gradients.vec;
+      zonal.work = b.zonal_work;
+      table.edge_condition_backward(zonal, stream);
+    }
     if (grad_gate != nullptr) {
       kernels::SourceGateSumArgs<Real> gate;
       gate.edges = edges;
@@ -402,23 +439,24 @@ void InitialState<Real>::gate_edges_backward(const StepEdges& step, const Cohort
     const Cohort& cohort = cohorts.cohorts()[group.cohort_first + i];
     const kernels::EdgeSlice edges = slice_of(step, cohort, true);
     Arena<Real> buffers_arena = arena;
-    const EdgeBuffers b(buffers_arena, *this, edges.count, true);
-    radial_.forward(step, edges, 0, b.radial);
-    context_.machine->zero(b.grad_length, static_cast<std::size_t>(edges.count) * sizeof(Real));
+    const typename RadialNet<Real>::Buffers radial(buffers_arena, radial_, edges.count, 0, false);
+    Real* grad_length = buffers_arena.take(edges.count);
+    radial_.geometry(step, edges, 0, radial);
+    context_.machine->zero(grad_length, static_cast<std::size_t>(edges.count) * sizeof(Real));
     kernels::SourceGateBackwardArgs<Real> args;
     args.edges = edges;
     args.shape = radial_.shape();
-    args.length = b.radial.length;
+    args.length = radial.length;
     args.gate = gate;
     args.grad_gate = grad_gate;
-    args.grad_length = b.grad_length;
+    args.grad_length = grad_length;
     context_.table->source_gate_backward(args, context_.stream());
     kernels::EdgeGeometryBackwardArgs<Real> geometry;
     geometry.edges = edges;
     geometry.shape = radial_.shape();
     geometry.vec = step.vec;
     geometry.frequencies = radial_.frequencies();
-    geometry.grad_length = b.grad_length;
+    geometry.grad_length = grad_length;
     geometry.grad_vec = grad_vec;
     context_.table->edge_geometry_backward(geometry, context_.stream());
   }

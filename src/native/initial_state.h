@@ -68,18 +68,24 @@ class InitialState {
   struct EdgeBuffers {
     EdgeBuffers(Arena<Real>& arena, const InitialState& state, int count, bool backward);
 
-    typename RadialNet<Real>::Buffers radial;
-    Real* zonal = nullptr;  // (count, L, C)
-    Real* first = nullptr;  // (count, rbf width) before its activation
-    Real* first_active = nullptr;
-    Real* second = nullptr;  // (count, hidden) before types are added
-    Real* second_active = nullptr;
+    typename RadialNet<Real>::Buffers radial;  // without seed all of it, else only the geometry
+    Real* zonal_work = nullptr;                // of edge_condition
+    Real* hidden_work = nullptr;
+    Real* zonal = nullptr;    // (count, L, C)
+    Real* hidden = nullptr;   // (count, hidden) before its activation
+    Real* active = nullptr;   // (count, hidden)
     Real* feature = nullptr;  // (count, embed)
     Real* grad_length = nullptr;
     Real* grad_unit = nullptr;
     Real* grad_gate = nullptr;
   };
 
+  /// From lengths to the radial part of the degrees l >= 1, and from lengths and types to the
+  /// hidden layer of the environment's features.
+  kernels::EdgeConditionNet<Real> zonal_net() const {
+    return radial_.condition_net(zonal_, nullptr);
+  }
+  kernels::EdgeConditionNet<Real> hidden_net() const;
   /// Geometry and edge features of a cohort.
   void features(const StepEdges& step, const kernels::EdgeSlice& edges, const EdgeBuffers& b) const;
 
@@ -96,7 +102,7 @@ class InitialState {
   double shift_strength_ = 0;
   const Real* type_table_ = nullptr;  // (types, C)
   Linear<Real> zonal_;                // (hidden width, L C)
-  Linear<Real> first_;                // (n_radial, rbf width)
+  kernels::RadialLayer<Real> first_;  // (n_radial, rbf width)
   Linear<Real> second_;               // (rbf width, hidden): two layers in one
   const Real* src_table_ = nullptr;   // (types, hidden)
   const Real* dst_table_ = nullptr;

@@ -153,18 +153,23 @@ void Message<Real>::set_type_features(WeightStore<Real>& store, const HostMatrix
 }
 
 template <class Real>
-Message<Real>::Buffers::Buffers(Arena<Real>& arena, const Message& m, int count, bool backward)
-    : radial(arena, m.radial_, count, m.shape_.lmax, backward) {
+Message<Real>::Buffers::Buffers(Arena<Real>& arena, const Message& m, int count, bool backward) {
   const kernels::MessageShape& shape = m.shape_;
   const std::int64_t n = count;
   const std::int64_t rows = n * shape.n_focus * shape.row_size();
-  raw = arena.take(n * m.ld_);
+  unit = arena.take(3 * n);
+  envelope = arena.take(n);
+  wigner = arena.take(n * kernels::wigner_size(shape.lmax));
+  condition_work =
+      arena.take(m.context_.table->edge_condition_work(m.condition_net(), count, backward));
   conditioned = arena.take(n * m.ld_);
   alpha = arena.take(n * shape.weights());
   if (shape.n_focus > 1) focus = arena.take(n * shape.n_focus);
   u = arena.take(rows);
   work = arena.take(n * m.context_.table->so2_stack_work(shape));
   if (!backward) return;
+  grad_envelope = arena.take(n);
+  torque = arena.take(3 * n);
   if (m.n_layers() > 1) kept = arena.take((m.n_layers() - 1) * rows);
   grad_conditioned = arena.take(n * m.ld_);
   grad_alpha = arena.take(n * shape.weights());
@@ -209,19 +214,23 @@ template <class Real>
 void Message<Real>::condition(const StepEdges& step, const kernels::EdgeSlice& edges,
                               const MessageNodes<Real>& nodes, const Buffers& b,
                               bool logits) const {
-  radial_.forward(step, edges, shape_.lmax, b.radial);
-  context_.multiply(edges.count, radial_.hidden(b.radial), radial_.hidden_width(), conditioning_,
-                    b.raw, ld_);
-  kernels::PairBiasArgs<Real> bias;
-  bias.edges = edges;
-  bias.width = ld_;
-  bias.type = step.type;
-  bias.src_table = type_table_;
-  bias.dst_table = type_table_;
-  bias.factor = radial_.enveloped() ? b.radial.envelope : nullptr;
-  bias.x = b.raw;
-  bias.y = b.conditioned;
-  context_.table->pair_bias(bias, context_.stream());
+  kernels::EdgeConditionArgs<Real> condition;
+  condition.edges = edges;
+  condition.net = condition_net();
+  condition.vec = step.vec;
+  condition.type = step.type;
+  condition.unit = b.unit;
+  condition.envelope = b.envelope;
+  condition.y = b.conditioned;
+  condition.work = b.condition_work;
+  context_.table->edge_condition(condition, context_.stream());
+
+  kernels::WignerRowsArgs<Real> rows;
+  rows.count = edges.count;
+  rows.lmax = shape_.lmax;
+  rows.unit = b.unit;
+  rows.wigner = b.wigner;
+  context_.table->wigner_rows(rows, context_.stream());
   if (!logits || shape_.n_heads == 0) return;
 
   kernels::AttentionLogitsArgs<Real> args;
@@ -231,7 +240,7 @@ void Message<Real>::condition(const StepEdges& step, const kernels::EdgeSlice& e
   args.key = nodes.key;
   args.radial = b.conditioned + shape_.radial_size();
   args.ld_radial = ld_;
-  args.envelope = b.radial.envelope;
+  args.envelope = b.envelope;
   args.gate = nodes.gate;
   args.logit = nodes.logit;
   context_.table->attention_logits(args, context_.stream());
@@ -239,26 +248,28 @@ void Message<Real>::condition(const StepEdges& step, const kernels::EdgeSlice& e
 
 template <class Real>
 void Message<Real>::prepare(const kernels::EdgeSlice& edges, const MessageNodes<Real>& nodes,
-                            const Buffers& b) const {
+                            const Buffers& b, bool with_stack) const {
   kernels::MessageWeightArgs<Real> weight;
   weight.edges = edges;
   weight.shape = shape_;
   weight.logit = nodes.logit;
   weight.lse = nodes.lse;
-  weight.envelope = b.radial.envelope;
+  weight.envelope = b.envelope;
   weight.gate = nodes.gate;
   weight.alpha = b.alpha;
   context_.table->message_weight(weight, context_.stream());
 
+  if (!with_stack && shape_.n_focus == 1) return;
   kernels::RotateMixArgs<Real> rotate;
   rotate.edges = edges;
   rotate.shape = shape_;
   rotate.x = nodes.features;
-  rotate.wigner = b.radial.wigner;
+  rotate.wigner = b.wigner;
   rotate.radial = b.conditioned;
   rotate.ld_radial = ld_;
   rotate.channel_basis = channel_basis_;
-  rotate.u = b.u;
+  rotate.scalars_only = !with_stack;
+  rotate.u = with_stack ? b.u : b.scalars;
   context_.table->rotate_mix(rotate, context_.stream());
 
   if (shape_.n_focus == 1) return;
@@ -266,11 +277,12 @@ void Message<Real>::prepare(const kernels::EdgeSlice& edges, const MessageNodes<
   focus.count = edges.count;
   focus.shape = shape_;
   focus.eps = eps_;
-  focus.u = b.u;
+  focus.u = rotate.u;
+  focus.scalars_only = rotate.scalars_only;
   focus.scale = focus_scale_;
   focus.competition = competition_;
   focus.weight = b.focus;
-  focus.scalars = b.scalars;
+  focus.scalars = with_stack ? b.scalars : nullptr;
   context_.table->focus_weights(focus, context_.stream());
 }
 
@@ -298,7 +310,7 @@ void Message<Real>::aggregate(const kernels::EdgeSlice& edges, const MessageNode
   kernels::RotateBackSumArgs<Real> args;
   args.edges = edges;
   args.shape = shape_;
-  args.wigner = b.radial.wigner;
+  args.wigner = b.wigner;
   args.u = b.u;
   args.focus_stride = static_cast<std::int64_t>(edges.count) * shape_.row_size();
   args.focus = b.focus;
@@ -339,7 +351,7 @@ void Message<Real>::forward(const StepEdges& step, const Cohorts& cohorts, const
     const Cohort cohort = cohort_at(i);
     const kernels::EdgeSlice edges = slice(step, cohort, false);
     if (!whole) condition(step, edges, nodes, b, false);
-    prepare(edges, nodes, b);
+    prepare(edges, nodes, b, true);
     const bool keep = kept.edges > 0;
     stack(edges.count, b, keep ? kept.data : nullptr, kept.edges,
           keep ? kept.row + cohort.first : nullptr, true);
@@ -364,43 +376,42 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     const kernels::EdgeSlice edges = slice(step, cohort, true);
     const int count = edges.count;
     condition(step, edges, nodes, b, true);
-    prepare(edges, nodes, b);
-
     const std::int64_t row = shape_.row_size();
-    const bool is_kept = cohort.first + count <= kept.edges;
+    const bool is_kept = n_layers() > 0 && cohort.first + count <= kept.edges;
+    prepare(edges, nodes, b, !is_kept);
+
     const Real* stack_kept = b.kept;
     std::int64_t stack_rows = count;
     const Real* result = b.u;
     if (is_kept) {
       stack_kept = kept.data + cohort.first * row;
       stack_rows = kept.edges;
-      if (n_layers() > 0)
-        result = stack_kept + (n_layers() - 1) * shape_.n_focus * stack_rows * row;
+      result = stack_kept + (n_layers() - 1) * shape_.n_focus * stack_rows * row;
     } else {
       stack(count, b, b.kept, count, nullptr, false);
     }
 
-    radial_.clear(b.radial, count);
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(Real);
+    context_.machine->zero(b.grad_envelope, bytes);
+    context_.machine->zero(b.torque, 3 * bytes);
     context_.machine->zero(b.grad_conditioned,
                            static_cast<std::size_t>(count) * ld_ * sizeof(Real));
-    if (nodes.gate != nullptr) {
-      context_.machine->zero(b.grad_gate, static_cast<std::size_t>(count) * sizeof(Real));
-    }
+    if (nodes.gate != nullptr) context_.machine->zero(b.grad_gate, bytes);
     Real* grad_gate = nodes.gate != nullptr ? b.grad_gate : nullptr;
 
     kernels::RotateBackSumBackwardArgs<Real> back;
     back.edges = edges;
     back.shape = shape_;
-    back.wigner = b.radial.wigner;
+    back.wigner = b.wigner;
     back.u = result;
-    back.focus_stride = is_kept && n_layers() > 0 ? stack_rows * row : count * row;
+    back.focus_stride = is_kept ? stack_rows * row : count * row;
     back.focus = b.focus;
     back.alpha = b.alpha;
     back.grad_sum = gradients.sum;
     back.grad_u = b.grad_u;
     back.grad_alpha = b.grad_alpha;
     back.grad_focus = b.grad_focus;
-    back.torque = b.radial.torque;
+    back.torque = b.torque;
     table.rotate_back_sum_backward(back, stream);
 
     kernels::MessageWeightBackwardArgs<Real> weight;
@@ -410,12 +421,12 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     weight.grad_alpha = b.grad_alpha;
     weight.row_sum = gradients.row_sum;
     weight.query = nodes.query;
-    weight.envelope = b.radial.envelope;
+    weight.envelope = b.envelope;
     weight.gate = nodes.gate;
     weight.grad_logit = nodes.logit;
     weight.grad_radial = b.grad_conditioned + shape_.radial_size();
     weight.ld_radial = ld_;
-    weight.grad_envelope = b.radial.grad_envelope;
+    weight.grad_envelope = b.grad_envelope;
     weight.grad_gate = grad_gate;
     weight.grad_key = gradients.key;
     table.message_weight_backward(weight, stream);
@@ -450,32 +461,28 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
     rotate.edges = edges;
     rotate.shape = shape_;
     rotate.x = nodes.features;
-    rotate.wigner = b.radial.wigner;
+    rotate.wigner = b.wigner;
     rotate.radial = b.conditioned;
     rotate.ld_radial = ld_;
     rotate.channel_basis = channel_basis_;
     rotate.grad_u = b.grad_u;
     rotate.grad_radial = b.grad_conditioned;
-    rotate.torque = b.radial.torque;
+    rotate.torque = b.torque;
     rotate.grad_x = gradients.features;
     table.rotate_mix_backward(rotate, stream);
 
-    kernels::PairBiasBackwardArgs<Real> bias;
-    bias.edges = edges;
-    bias.width = ld_;
-    bias.type = step.type;
-    bias.src_table = type_table_;
-    bias.dst_table = type_table_;
-    bias.factor = radial_.enveloped() ? b.radial.envelope : nullptr;
-    bias.x = b.raw;
-    bias.grad_y = b.grad_conditioned;
-    bias.grad_x = b.grad_conditioned;
-    bias.grad_factor = radial_.enveloped() ? b.radial.grad_envelope : nullptr;
-    table.pair_bias_backward(bias, stream);
-    context_.multiply_transposed(count, b.grad_conditioned, ld_, conditioning_,
-                                 b.radial.grad_hidden, radial_.hidden_width());
-    radial_.backward(count, b.radial, false);
-    radial_.geometry_backward(step, edges, b.radial, nullptr, nullptr, gradients.vec);
+    kernels::EdgeConditionBackwardArgs<Real> condition;
+    condition.edges = edges;
+    condition.net = condition_net();
+    condition.vec = step.vec;
+    condition.type = step.type;
+    condition.envelope = b.envelope;
+    condition.grad_y = b.grad_conditioned;
+    condition.grad_envelope = b.grad_envelope;
+    condition.torque = b.torque;
+    condition.grad_vec = gradients.vec;
+    condition.work = b.condition_work;
+    table.edge_condition_backward(condition, stream);
     if (grad_gate != nullptr) {
       kernels::SourceGateSumArgs<Real> gate;
       gate.edges = edges;

@@ -83,15 +83,19 @@ class Message {
   struct Buffers {
     Buffers(Arena<Real>& arena, const Message& message, int count, bool backward);
 
-    typename RadialNet<Real>::Buffers radial;
-    Real* raw = nullptr;          // (count, ld)
-    Real* conditioned = nullptr;  // (count, ld) radial coefficients, then logits
-    Real* alpha = nullptr;        // (count, weights)
-    Real* focus = nullptr;        // (count, F), or null for F = 1
-    Real* u = nullptr;            // (F, count, R, Cf)
+    Real* unit = nullptr;            // (count, 3)
+    Real* envelope = nullptr;        // (count)
+    Real* wigner = nullptr;          // (count, 3 L (L + 2))
+    Real* condition_work = nullptr;  // of edge_condition
+    Real* conditioned = nullptr;     // (count, ld) radial coefficients, then logits
+    Real* alpha = nullptr;           // (count, weights)
+    Real* focus = nullptr;           // (count, F), or null for F = 1
+    Real* u = nullptr;               // (F, count, R, Cf)
     Real* work = nullptr;
-    Real* kept = nullptr;     // (n_layers - 1, F, count, R, Cf)
-    Real* scalars = nullptr;  // (F, count, Cf)
+    Real* kept = nullptr;           // (n_layers - 1, F, count, R, Cf)
+    Real* scalars = nullptr;        // (F, count, Cf)
+    Real* grad_envelope = nullptr;  // (count)
+    Real* torque = nullptr;         // (count, 3)
     Real* grad_conditioned = nullptr;
     Real* grad_alpha = nullptr;
     Real* grad_focus = nullptr;
@@ -99,13 +103,17 @@ class Message {
     Real* grad_gate = nullptr;
   };
 
+  kernels::EdgeConditionNet<Real> condition_net() const {
+    return radial_.condition_net(conditioning_, type_table_);
+  }
   kernels::EdgeSlice slice(const StepEdges& step, const Cohort& cohort, bool by_src) const;
   /// Geometry, radial coefficients and logits of a cohort.
   void condition(const StepEdges& step, const kernels::EdgeSlice& edges,
                  const MessageNodes<Real>& nodes, const Buffers& b, bool logits) const;
-  /// Weights and stack inputs of a cohort: alpha, u, focus.
-  void prepare(const kernels::EdgeSlice& edges, const MessageNodes<Real>& nodes,
-               const Buffers& b) const;
+  /// Weights and stack inputs of a cohort: alpha, u, focus; of u only its scalars where the stack
+  /// is not computed.
+  void prepare(const kernels::EdgeSlice& edges, const MessageNodes<Real>& nodes, const Buffers& b,
+               bool with_stack) const;
   void stack(int count, const Buffers& b, Real* kept, std::int64_t kept_rows, const int* kept_row,
              bool keep_result) const;
   void aggregate(const kernels::EdgeSlice& edges, const MessageNodes<Real>& nodes,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/base/error.h"
+
 namespace dpa4::native {
 
 namespace {
@@ -39,8 +41,9 @@ RadialNet<Real>::RadialNet(const EngineContext<Real>& context, WeightStore<Real>
   int position = 0;
   hidden_width_ = config.n_radial;
   for (int width : config.radial_mlp) {
-    Layer layer;
-    layer.linear = make_linear(store, store.matrix(prefix + std::to_string(position) + ".matrix"));
+    const Linear<Real> linear =
+        make_linear(store, store.matrix(prefix + std::to_string(position) + ".matrix"));
+    kernels::RadialLayer<Real> layer{linear.in, linear.out, linear.w, linear.wt, nullptr};
     if (config.edge_norm_radial) {
       layer.scale = store.upload(store.list(prefix + std::to_string(position + 1) + ".adam_scale"));
     }
@@ -60,56 +63,51 @@ RadialNet<Real>::Buffers::Buffers(Arena<Real>& arena, const RadialNet& net, int 
   envelope = arena.take(n);
   basis = arena.take(n * net.shape_.n_radial);
   wigner = arena.take(n * kernels::wigner_size(lmax));
-  for (const Layer& layer : net.layers_) {
-    linear.push_back(arena.take(n * layer.linear.out));
-    active.push_back(arena.take(n * layer.linear.out));
-  }
   if (!backward) return;
   grad_envelope = arena.take(n);
   torque = arena.take(3 * n);
   grad_basis = arena.take(n * net.shape_.n_radial);
-  for (const Layer& layer : net.layers_) grad_active.push_back(arena.take(n * layer.linear.out));
-  grad_hidden = net.layers_.empty() ? grad_basis : grad_active.back();
 }
 
 template <class Real>
-void RadialNet<Real>::forward(const StepEdges& step, const kernels::EdgeSlice& edges, int lmax,
-                              const Buffers& buffers) const {
-  kernels::EdgeGeometryArgs<Real> geometry;
-  geometry.edges = edges;
-  geometry.shape = shape_;
-  geometry.vec = step.vec;
-  geometry.frequencies = frequencies_;
-  geometry.length = buffers.length;
-  geometry.unit = buffers.unit;
-  geometry.envelope = buffers.envelope;
-  geometry.basis = buffers.basis;
-  context_.table->edge_geometry(geometry, context_.stream());
+void RadialNet<Real>::geometry(const StepEdges& step, const kernels::EdgeSlice& edges, int lmax,
+                               const Buffers& buffers) const {
+  kernels::EdgeGeometryArgs<Real> args;
+  args.edges = edges;
+  args.shape = shape_;
+  args.vec = step.vec;
+  args.frequencies = frequencies_;
+  args.length = buffers.length;
+  args.unit = buffers.unit;
+  args.envelope = buffers.envelope;
+  args.basis = buffers.basis;
+  context_.table->edge_geometry(args, context_.stream());
 
-  if (lmax > 0) {
-    kernels::WignerRowsArgs<Real> rows;
-    rows.count = edges.count;
-    rows.lmax = lmax;
-    rows.unit = buffers.unit;
-    rows.wigner = buffers.wigner;
-    context_.table->wigner_rows(rows, context_.stream());
-  }
+  if (lmax == 0) return;
+  kernels::WignerRowsArgs<Real> rows;
+  rows.count = edges.count;
+  rows.lmax = lmax;
+  rows.unit = buffers.unit;
+  rows.wigner = buffers.wigner;
+  context_.table->wigner_rows(rows, context_.stream());
+}
 
-  const Real* x = buffers.basis;
-  for (std::size_t k = 0; k < layers_.size(); ++k) {
-    const Layer& layer = layers_[k];
-    context_.multiply(edges.count, x, layer.linear.in, layer.linear, buffers.linear[k],
-                      layer.linear.out);
-    kernels::RmsNormSiluArgs<Real> act;
-    act.rows = edges.count;
-    act.width = layer.linear.out;
-    act.x = buffers.linear[k];
-    act.scale = layer.scale;
-    act.eps = kNormEps;
-    act.y = buffers.active[k];
-    context_.table->rms_norm_silu(act, context_.stream());
-    x = buffers.active[k];
-  }
+template <class Real>
+kernels::EdgeConditionNet<Real> RadialNet<Real>::condition_net(const Linear<Real>& conditioning,
+                                                               const Real* type_table) const {
+  DPA4_EXPECTS(conditioning.in == hidden_width_);
+  kernels::EdgeConditionNet<Real> net;
+  net.shape = shape_;
+  net.frequencies = frequencies_;
+  net.n_layers = static_cast<int>(layers_.size());
+  net.layers = layers_.data();
+  net.eps = kNormEps;
+  net.width = conditioning.out;
+  net.w = conditioning.w;
+  net.w_transposed = conditioning.wt;
+  net.src_table = net.dst_table = type_table;
+  net.enveloped = enveloped_ && type_table != nullptr;
+  return net;
 }
 
 template <class Real>
@@ -117,25 +115,6 @@ void RadialNet<Real>::clear(const Buffers& buffers, int count) const {
   const std::size_t n = static_cast<std::size_t>(count) * sizeof(Real);
   context_.machine->zero(buffers.grad_envelope, n);
   context_.machine->zero(buffers.torque, 3 * n);
-}
-
-template <class Real>
-void RadialNet<Real>::backward(int count, const Buffers& buffers, bool accumulate) const {
-  for (std::size_t k = layers_.size(); k-- > 0;) {
-    const Layer& layer = layers_[k];
-    kernels::RmsNormSiluBackwardArgs<Real> act;
-    act.rows = count;
-    act.width = layer.linear.out;
-    act.x = buffers.linear[k];
-    act.scale = layer.scale;
-    act.eps = kNormEps;
-    act.grad_y = buffers.grad_active[k];
-    act.grad_x = buffers.grad_active[k];
-    context_.table->rms_norm_silu_backward(act, context_.stream());
-    Real* to = k == 0 ? buffers.grad_basis : buffers.grad_active[k - 1];
-    context_.multiply_transposed(count, buffers.grad_active[k], layer.linear.out, layer.linear, to,
-                                 layer.linear.in, k == 0 && accumulate);
-  }
 }
 
 template <class Real>

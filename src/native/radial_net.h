@@ -26,8 +26,8 @@ struct StepEdges {
 
 kernels::RadialShape radial_shape(const model::ModelConfig& config);
 
-/// Geometry of a cohort's edges and the hidden layers of the radial network: everything about an
-/// edge that all blocks share. Nothing of it is kept; it is made anew in every pass from the edge's
+/// Geometry of a cohort's edges and the weights of the radial network: everything about an edge
+/// that all blocks share. Nothing of it is kept; it is made anew in every pass from the edge's
 /// vector.
 template <class Real>
 class RadialNet {
@@ -40,39 +40,35 @@ class RadialNet {
     Buffers() = default;
     Buffers(Arena<Real>& arena, const RadialNet& net, int count, int lmax, bool backward);
 
-    Real* length = nullptr;          // (count)
-    Real* unit = nullptr;            // (count, 3)
-    Real* envelope = nullptr;        // (count)
-    Real* basis = nullptr;           // (count, n_radial)
-    Real* wigner = nullptr;          // (count, 3 L (L + 2))
-    std::vector<Real*> linear;       // (count, width) of each hidden layer before its activation
-    std::vector<Real*> active;       // (count, width) after it
-    Real* grad_envelope = nullptr;   // (count)
-    Real* torque = nullptr;          // (count, 3)
-    Real* grad_basis = nullptr;      // (count, n_radial)
-    Real* grad_hidden = nullptr;     // (count, hidden_width)
-    std::vector<Real*> grad_active;  // of each hidden layer
+    Real* length = nullptr;         // (count)
+    Real* unit = nullptr;           // (count, 3)
+    Real* envelope = nullptr;       // (count)
+    Real* basis = nullptr;          // (count, n_radial)
+    Real* wigner = nullptr;         // (count, 3 L (L + 2))
+    Real* grad_envelope = nullptr;  // (count)
+    Real* torque = nullptr;         // (count, 3)
+    Real* grad_basis = nullptr;     // (count, n_radial)
   };
 
-  void forward(const StepEdges& step, const kernels::EdgeSlice& edges, int lmax,
-               const Buffers& buffers) const;
+  /// Geometry and rotations of a cohort's edges; no rotations for lmax = 0.
+  void geometry(const StepEdges& step, const kernels::EdgeSlice& edges, int lmax,
+                const Buffers& buffers) const;
 
-  /// The last hidden layer: (count, hidden_width()).
-  const Real* hidden(const Buffers& buffers) const {
-    return layers_.empty() ? buffers.basis : buffers.active.back();
-  }
   int hidden_width() const { return hidden_width_; }
 
   /// Clears the gradients that a backward pass adds to.
   void clear(const Buffers& buffers, int count) const;
 
-  /// From grad_hidden to grad_basis (written, or added to).
-  void backward(int count, const Buffers& buffers, bool accumulate) const;
-
   /// Adds all gradients of the buffers to dE/dvec. grad_length and grad_unit may be null.
   void geometry_backward(const StepEdges& step, const kernels::EdgeSlice& edges,
                          const Buffers& buffers, const Real* grad_length, const Real* grad_unit,
                          Real* grad_vec) const;
+
+  /// The net from lengths and types to the columns of `conditioning` (hidden_width, width): the
+  /// hidden layers, then `conditioning` and, if not null, a table by type for both ends of an edge.
+  /// Valid as long as this object.
+  kernels::EdgeConditionNet<Real> condition_net(const Linear<Real>& conditioning,
+                                                const Real* type_table) const;
 
   const kernels::RadialShape& shape() const { return shape_; }
   const Real* frequencies() const { return frequencies_; }
@@ -82,15 +78,10 @@ class RadialNet {
   bool enveloped() const { return enveloped_; }
 
  private:
-  struct Layer {
-    Linear<Real> linear;
-    const Real* scale = nullptr;
-  };
-
   const EngineContext<Real>& context_;
   kernels::RadialShape shape_;
   const Real* frequencies_ = nullptr;
-  std::vector<Layer> layers_;
+  std::vector<kernels::RadialLayer<Real>> layers_;
   int hidden_width_ = 0;
   HostMatrix output_;
   bool enveloped_ = true;

@@ -159,6 +159,115 @@ TEST_P(EdgeCounts, PairBias) {
   }
 }
 
+/// A net from lengths and types to the conditioning of edges.
+struct ConditionCase {
+  std::vector<int> hidden;  // widths of the hidden layers
+  int width;
+  bool normed, enveloped;
+};
+
+void check_edge_condition(int n_edges, const ConditionCase& c, const Graph& graph,
+                          const Part& part) {
+  constexpr int kTypes = 3;
+  Random random(31);
+  const kernels::RadialShape shape = radial_shape(!c.normed, !c.enveloped);
+  std::vector<double> frequencies;
+  for (int n = 0; n < shape.n_radial; ++n) {
+    frequencies.push_back(static_cast<float>(shape.gaussian ? 0.7 * n : (n + 1) * kPi / 6));
+  }
+  const auto type = random.integers(graph.n_nodes, kTypes);
+  std::vector<std::vector<double>> weights, transposed, scales;
+  std::vector<int> widths{shape.n_radial};
+  widths.insert(widths.end(), c.hidden.begin(), c.hidden.end());
+  widths.push_back(c.width);
+  for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+    const int in = widths[k], out = widths[k + 1];
+    weights.push_back(random.normal(std::int64_t{in} * out, 1 / std::sqrt(in)));
+    transposed.push_back(weights.back());
+    for (int i = 0; i < in; ++i) {
+      for (int j = 0; j < out; ++j) {
+        transposed.back()[static_cast<std::size_t>(j * in + i)] =
+            weights.back()[static_cast<std::size_t>(i * out + j)];
+      }
+    }
+    scales.push_back(random.normal(out, 0.2, 1));
+  }
+  const auto src_table = random.normal(kTypes * c.width),
+             dst_table = random.normal(kTypes * c.width);
+  const std::int64_t size = static_cast<std::int64_t>(part.count) * c.width;
+  const auto grad_y = random.normal(size), grad_envelope = random.normal(part.count);
+  const auto torque = random.normal(3 * part.count), grad_vec = random.normal(3 * n_edges);
+  expect_same_as_cpu([&](auto& run) {
+    using Real = typename std::decay_t<decltype(run)>::Real;
+    const auto changing = [&](const std::vector<double>& values) {
+      const int count = static_cast<int>(values.size());
+      Real* copy = run.work(count);
+      run.table().rows({1, count, run.in(values), count, copy, count, false}, run.stream());
+      return copy;
+    };
+    std::vector<kernels::RadialLayer<Real>> layers;
+    for (std::size_t k = 0; k < c.hidden.size(); ++k) {
+      layers.push_back({widths[k], widths[k + 1], run.in(weights[k]), run.in(transposed[k]),
+                        c.normed ? run.in(scales[k]) : nullptr});
+    }
+    kernels::EdgeConditionNet<Real> net;
+    net.shape = shape;
+    net.frequencies = run.in(frequencies);
+    net.n_layers = static_cast<int>(layers.size());
+    net.layers = layers.data();
+    net.eps = 1e-7;
+    net.width = c.width;
+    net.w = run.in(weights.back());
+    net.w_transposed = run.in(transposed.back());
+    const bool plain = !c.normed && !c.enveloped;  // no types, gradients of all of the geometry
+    net.src_table = plain ? nullptr : run.in(src_table);
+    net.dst_table = plain ? nullptr : run.in(dst_table);
+    net.enveloped = c.enveloped;
+    kernels::EdgeConditionArgs<Real> args;
+    args.edges = graph.slice(run, c.normed, part.first, part.count);
+    args.net = net;
+    args.vec = run.in_double(graph.vec);
+    args.type = run.in(type);
+    args.length = plain ? run.out("length", part.count) : nullptr;
+    args.unit = run.out("unit", 3 * part.count);
+    args.envelope = run.out("envelope", part.count);
+    args.y = run.out("y", size);
+    args.work = run.work(run.table().edge_condition_work(net, part.count, true));
+    run.table().edge_condition(args, run.stream());
+
+    kernels::EdgeConditionBackwardArgs<Real> back;
+    back.edges = args.edges;
+    back.net = net;
+    back.vec = args.vec;
+    back.type = args.type;
+    back.envelope = args.envelope;
+    back.grad_y = changing(grad_y);
+    back.grad_envelope = c.enveloped || plain ? changing(grad_envelope) : nullptr;
+    back.grad_length = plain ? run.in(grad_envelope) : nullptr;
+    back.grad_unit = plain ? run.in(torque) : nullptr;
+    back.torque = c.enveloped || plain ? run.in(torque) : nullptr;
+    back.grad_vec = run.inout("grad_vec", grad_vec);
+    back.work = args.work;
+    run.table().edge_condition_backward(back, run.stream());
+  });
+}
+
+TEST_P(EdgeCounts, Condition) {
+  const Graph graph = graph_of(n_edges(), 30);
+  for (const ConditionCase& c :
+       {ConditionCase{{32}, 80, true, true}, ConditionCase{{64}, 32, false, true},
+        ConditionCase{{24}, 16, true, false}, ConditionCase{{80}, 48, true, true},
+        ConditionCase{{128}, 64, true, true}, ConditionCase{{12, 20}, 16, true, true},
+        ConditionCase{{}, 16, true, true}, ConditionCase{{16}, 20, false, false},
+        ConditionCase{{12, 20}, 24, false, false}}) {
+    SCOPED_TRACE(std::to_string(c.hidden.empty() ? 0 : c.hidden[0]) + " to " +
+                 std::to_string(c.width));
+    for (const Part& part : Part::of(n_edges())) {
+      check_edge_condition(n_edges(), c, graph, part);
+    }
+  }
+}
+
 TEST_P(EdgeCounts, DegreesAndSourceGates) {
   const Graph graph = graph_of(n_edges(), 6);
   Random random(7);
@@ -514,6 +623,9 @@ TEST_P(Rotations, RotateMix) {
       args.channel_basis = mixed ? run.in(basis) : nullptr;
       args.u = run.out("u", size);
       run.table().rotate_mix(args, run.stream());
+      args.u = run.out("scalars", static_cast<std::int64_t>(part.count) * shape.hidden());
+      args.scalars_only = true;
+      run.table().rotate_mix(args, run.stream());
 
       kernels::RotateMixBackwardArgs<Real> back;
       back.edges = graph.slice(run, true, part.first, part.count);
@@ -609,6 +721,11 @@ TEST_P(Rotations, FocusWeights) {
       args.competition = run.in(competition);
       args.weight = run.out("weight", weights);
       args.scalars = normed ? run.out("scalars", scalars) : nullptr;
+      run.table().focus_weights(args, run.stream());
+      args.u = run.in(scalar_rows);
+      args.scalars_only = true;
+      args.weight = run.out("weight of scalars", weights);
+      args.scalars = nullptr;
       run.table().focus_weights(args, run.stream());
       kernels::FocusWeightsBackwardArgs<Real> back;
       back.count = count;

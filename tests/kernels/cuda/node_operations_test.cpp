@@ -327,7 +327,8 @@ TEST_P(NodeCounts, GridProduct) {
   if (count() > 1000) return check_grid_product(count() / 16 + 1, {24, 12, 32, 1});
   for (const GridCase& c :
        {GridCase{24, 12, 32, 1}, GridCase{152, 48, 96, 1}, GridCase{6, 4, 24, 1},
-        GridCase{26, 9, 20, 2}, GridCase{14, 27, 6, 3}}) {
+        GridCase{344, 108, 12, 1}, GridCase{40, 120, 8, 1}, GridCase{26, 9, 20, 2},
+        GridCase{14, 27, 6, 3}}) {
     SCOPED_TRACE(std::to_string(c.points) + " points, " + std::to_string(c.branches) + " branches");
     check_grid_product(count(), c);
   }

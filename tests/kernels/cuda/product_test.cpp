@@ -63,6 +63,24 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Gemm, testing::ValuesIn(gemm_cases()), [](const a
          std::to_string(c.batch) + "_pad" + std::to_string(c.pad);
 });
 
+TEST_P(Gemm, OfDegreesAgreesWithTheProcessor) {
+  const auto [m, n, k, degrees, pad] = GetParam();
+  const int batch = degrees * degrees, ld = std::max(n, k) + pad;
+  const std::int64_t rows = m, weights = std::int64_t{k} * n;
+  Random random(3);
+  const auto a = random.normal(rows * batch * ld), b = random.normal(degrees * weights);
+  expect_same_as_cpu([&](auto& run) {
+    using Real = typename std::decay_t<decltype(run)>::Real;
+    kernels::GemmArgs<Real> args;  // packed rows of nodes
+    args.m = GetParam().m, args.n = GetParam().n, args.k = GetParam().k;
+    args.a = run.in(a), args.b = run.in(b), args.c = run.inout("c", a);
+    args.lda = args.ldc = batch * ld, args.ldb = args.n;
+    args.batch = batch, args.by_degree = true;
+    args.stride_a = args.stride_c = ld, args.stride_b = weights;
+    run.table().gemm(args, run.stream());
+  });
+}
+
 /// The bits of a row depend neither on the number of rows nor on the row's place: what is
 /// recomputed in the backward is what the forward had.
 template <class Real>
@@ -240,6 +258,10 @@ std::vector<StackCase> stack_cases() {
   cases.push_back({3, 1, 64, 4, 4097});  // air
   cases.push_back({4, 1, 64, 4, 1025});  // plus
   cases.push_back({5, 2, 64, 4, 513});   // pro
+  // More edges than a device works on at a time.
+  cases.push_back({1, 1, 32, 3, 40001});
+  cases.push_back({3, 1, 32, 2, 26001});
+  cases.push_back({5, 1, 64, 2, 9001});
   return cases;
 }
 

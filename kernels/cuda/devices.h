@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+/// What the devices can do. All devices that a process uses are of one kind.
+namespace dpa4::cuda {
+
+/// True on devices of compute capability 9.0, if the build has code for them.
+bool has_hopper_products();
+
+/// Multiprocessors of the current device.
+int multiprocessors();
+
+}  // namespace dpa4::cuda
