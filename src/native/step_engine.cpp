@@ -412,7 +412,7 @@ void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
 template <class Real>
 const int* StepEngine<Real>::on_host(const TensorView<const int, 1>& array, bool on_device,
                                      std::vector<int>& copy) {
-  if (!on_device) return array.data();
+  if (!on_device || backend_.machine->host_memory()) return array.data();
   copy.resize(static_cast<std::size_t>(array.size()));
   backend_.machine->download(copy.data(), array.data(), copy.size() * sizeof(int));
   return copy.data();
@@ -848,7 +848,6 @@ template <class Real>
 void StepEngine<Real>::evaluate_structure(const model::Structure& structure,
                                           model::HaloExchange& halo, model::Request request,
                                           model::Evaluation& result) {
-  DPA4_EXPECTS(!structure.on_device || works_on_device());
   prepare_step(structure, halo);
   run_step(halo);
   if (structure.on_device) {
@@ -956,11 +955,6 @@ void StepEngine<Real>::keep_results(model::HaloExchange& halo, model::Request re
   result.device.atom_energy = {arrays_.energy, step_.n_owned};
   result.device.force = {arrays_.force, step_.n_owned, 3};
   result.device.node_virial = {arrays_.node_virial, step_.n_nodes, 9};
-}
-
-template <class Real>
-bool StepEngine<Real>::works_on_device() const {
-  return !backend_.machine->host_memory();
 }
 
 template <class Real>

@@ -35,7 +35,7 @@ class StepEngine final : public model::Evaluator {
   void evaluate(const model::Structure& structure, const model::Conditions& conditions,
                 model::HaloExchange& halo, model::Request request,
                 model::Evaluation& result) override;
-  bool works_on_device() const override;
+  bool works_on_device() const override { return true; }
   std::string description() const override;
   model::MemoryPlan memory_plan() const override;
   std::vector<model::OperationTime> take_profile() override;
