@@ -7,6 +7,7 @@ export LC_ALL=C.UTF-8
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 started=$SECONDS
+DPA4_ROOT=  # set by setup where things are built and run in a Debian root
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
@@ -76,6 +77,39 @@ locked() {
   return "$status"
 }
 
+# in_root ROOT COMMAND...: runs a command in the Debian root that `bootstrap --kokkos` made, at the same
+# place in the tree. The root sees the source tree, the cache and LibTorch where they are outside; what is
+# mounted for that vanishes with the command.
+in_root() {
+  local debian=$1
+  shift
+  local -a as_root=(env)
+  if ((EUID != 0)); then as_root=(sudo); fi
+  "${as_root[@]}" unshare --mount --propagation private bash -c '
+    set -e
+    debian=$1 root=$2 cache=$3 torch=$4
+    shift 4
+    mount -t proc proc "$debian/proc"
+    mount --rbind /dev "$debian/dev"
+    mount --rbind /sys "$debian/sys"
+    for folder in "$root" "$cache" "$torch"; do
+      mkdir -p "$debian$folder"
+      mountpoint -q "$debian$folder" || mount --bind "$folder" "$debian$folder"
+    done
+    exec chroot "$debian" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TMPDIR=/tmp \
+      DEBIAN_FRONTEND=noninteractive bash -c "cd \"\$0\" && exec \"\$@\"" "$root" "$@"
+  ' in_root "$debian" "$root" "$DPA4_CACHE" "$TORCH_DIR" "$@"
+}
+
+# can_enter_root: whether this user may do what in_root does.
+can_enter_root() {
+  if ((EUID == 0)); then
+    unshare --mount --propagation private true 2>/dev/null
+  else
+    command -v sudo >/dev/null && sudo -n unshare --mount --propagation private true 2>/dev/null
+  fi
+}
+
 # What `bootstrap` takes, for the --help of those that hand it on.
 bootstrap_options='  --torch DIR           your LibTorch: the folder with include/ and lib/   [TORCH_DIR]
   --lammps-source DIR   your LAMMPS source tree: holds src/lammps.h        [LAMMPS_SOURCE_DIR]
@@ -91,6 +125,11 @@ setup() {
   eval "$found"
 }
 
+# here COMMAND...: runs it in the root, where bootstrap made one (DPA4_ROOT), else as it is.
+here() {
+  if [[ ${DPA4_ROOT:-} ]]; then in_root "$DPA4_ROOT" "$@"; else "$@"; fi
+}
+
 # build_preset PRESET TARGET...: configures, with cmake_options, and builds into build/PRESET.
 cmake_options=()
 build_preset() {
@@ -101,8 +140,8 @@ build_preset_locked() {
   shift
   cd "$root"
   step "Configuring (preset $preset)" "build/$preset-configure.log" no_progress \
-    cmake --preset "$preset" "-DTORCH_DIR=$TORCH_DIR" "-DLAMMPS_SOURCE_DIR=$LAMMPS_SOURCE_DIR" \
+    here cmake --preset "$preset" "-DTORCH_DIR=$TORCH_DIR" "-DLAMMPS_SOURCE_DIR=$LAMMPS_SOURCE_DIR" \
     "-DLAMMPS_LIBRARY_DIR=$LAMMPS_LIBRARY_DIR" ${cmake_options[@]+"${cmake_options[@]}"} || return 1
-  NINJA_STATUS='[%f/%t] ' step "Compiling (preset $preset)" "build/$preset-build.log" ninja_progress \
-    cmake --build "build/$preset" --parallel "$DPA4_JOBS" --target "$@"
+  step "Compiling (preset $preset)" "build/$preset-build.log" ninja_progress \
+    here env NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --parallel "$DPA4_JOBS" --target "$@"
 }

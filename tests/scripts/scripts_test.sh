@@ -44,6 +44,7 @@ expect 1 "needs a value" "$scripts/bootstrap" --cache
 expect 1 "is not a number of processes" "$scripts/bootstrap" --jobs many
 expect 1 "has no include/ATen/ATen.h" "$scripts/bootstrap" --torch "$work"
 expect 1 "has no src/lammpsplugin.h" "$scripts/bootstrap" --lammps-source "$work"
+expect 1 "prepares a LAMMPS of its own" "$scripts/bootstrap" --kokkos --lammps-source "$work"
 expect 1 "needs the source tree" "$scripts/bootstrap" --lammps-build "$work"
 
 if (($# == 3)); then
