@@ -124,7 +124,7 @@ def check_tool_options(docs, tool):
     section = docs.pages[page].split("\n## The dpa4 command line\n")[1]
     documented = set(re.findall(r"--[a-z][a-z-]+", section))
     known = set()
-    for command in ([], ["info"], ["eval"], ["check"]):
+    for command in ([], ["info"], ["eval"], ["check"], ["bench"], ["tune"]):
         text = subprocess.run([tool, *command, "--help"], capture_output=True, text=True, check=True).stdout
         known.update(re.findall(r"--[a-z][a-z-]+", text.split("Options:")[1]))
     known |= {"--help"}
