@@ -59,12 +59,12 @@ template <class Real>
 struct EdgeConditionBackwardArgs {
   EdgeSlice edges;
   EdgeConditionNet<Real> net;
-  const double* vec = nullptr;     // (E, 3) by edge
-  const int* type = nullptr;       // (N)
-  const Real* envelope = nullptr;  // (count)
-  Real* grad_y = nullptr;          // (count, width)  in, destroyed
-  Real* grad_envelope = nullptr;   // (count)         in: the part that does not go through y;
-                                  // destroyed; or null if not enveloped
+  const double* vec = nullptr;        // (E, 3) by edge
+  const int* type = nullptr;          // (N)
+  const Real* envelope = nullptr;     // (count)
+  Real* grad_y = nullptr;             // (count, width)  in, destroyed
+  Real* grad_envelope = nullptr;      // (count)         in: the part that does not go through y;
+                                      // destroyed; or null if not enveloped
   const Real* grad_length = nullptr;  // (count) or null
   const Real* grad_unit = nullptr;    // (count, 3) or null
   const Real* torque = nullptr;       // (count, 3), see rotate_mix.h, or null

@@ -67,10 +67,10 @@ class Machine {
   virtual void mark(int /*i*/) {}
   virtual double mark_time(int /*i*/) { return 0; }
 
-  /// Recording, where `records()`: work issued after `begin_recording` is noted instead of done, and
-  /// `replay` issues all of it in one go, as often as wanted, from the same addresses with what
-  /// they hold by then. `end_recording` returns false, and nothing can be replayed, if something was
-  /// issued that cannot be recorded. There is one recording; a new one takes its place.
+  /// Recording, where `records()`: work issued after `begin_recording` is noted instead of done,
+  /// and `replay` issues all of it in one go, as often as wanted, from the same addresses with what
+  /// they hold by then. `end_recording` returns false, and nothing can be replayed, if something
+  /// was issued that cannot be recorded. There is one recording; a new one takes its place.
   virtual bool records() const { return false; }
   virtual void begin_recording() {}
   virtual bool end_recording() { return false; }

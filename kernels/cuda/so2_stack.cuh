@@ -48,11 +48,14 @@ struct EdgeRows {
   Real* data = nullptr;
   int ld = 0;               // elements between edges
   std::int64_t stride = 0;  // elements between focus streams
+  int first = 0;            // edge of the first row
 
   __device__ Real* at(int focus, int edge, int column) const {
-    return data + focus * stride + static_cast<std::int64_t>(edge) * ld + column;
+    return data + focus * stride + static_cast<std::int64_t>(edge - first) * ld + column;
   }
-  EdgeRows columns(int first) const { return {data + first, ld, stride}; }
+  __host__ __device__ EdgeRows columns(int begin) const {
+    return {data + begin, ld, stride, first};
+  }
 };
 
 /// A plane of kept rows, or nothing.
@@ -71,7 +74,7 @@ struct KeptRows {
     store_numbers<kCount>(data + focus * stride + static_cast<std::int64_t>(place) * ld + column,
                           values);
   }
-  KeptRows columns(int first) const {
+  __host__ __device__ KeptRows columns(int first) const {
     return {data != nullptr ? data + first : nullptr, row, ld, stride};
   }
 };
@@ -261,8 +264,8 @@ struct LoadGated {
 };
 
 template <class Real>
-EdgeRows<const Real> read(const EdgeRows<Real>& rows) {
-  return {rows.data, rows.ld, rows.stride};
+__host__ __device__ EdgeRows<const Real> read(const EdgeRows<Real>& rows) {
+  return {rows.data, rows.ld, rows.stride, rows.first};
 }
 
 template <class Real>
@@ -292,11 +295,6 @@ class So2Stack {
     open_ = rows(size_.gates);
     grad_logit_ = rows(size_.gates);
     grad_scalar_ = rows(size_.width);
-  }
-
-  static std::int64_t work_elements(const kernels::MessageShape& shape) {
-    const StackSizes size(shape, 1);
-    return size.total(size.row + 2 * size.gates + size.width);
   }
 
   void forward(const kernels::So2StackArgs<Real>& args) {

@@ -397,6 +397,7 @@ void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
   int quantum = kFewest;
   while (2 * quantum <= n / kPart) quantum *= 2;
   padding_ = (n + quantum - 1) / quantum * quantum - n;
+  if (n + padding_ > cohort_) padding_ = 0;  // the buffers hold a cohort
   if (padding_ == 0) return;
   step_.n_edges = n + padding_;
   by_dst_.pad(step_.n_edges);

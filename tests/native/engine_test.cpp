@@ -466,6 +466,27 @@ TEST(Engine, ReplayedStepsHaveTheBitsOfIssuedOnes) {
   }
 }
 
+/// A recorded step has a round number of edges, but never more than a cohort.
+TEST(Engine, RecordedStepsFitTheirCohort) {
+  const ModelCase model("golden/mini.json");
+  for (const int cohort : {7, 37, 64, 8192}) {
+    SCOPED_TRACE(cohort);
+    model::EvaluatorOptions options;
+    options.cohort = cohort;
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::make_unique<RecordingMachine>(), &noted_table()});
+    const auto plain = model.make(options);
+    for (const int n_edges : {1, 7, 30, 37, 38, 63, 64, 65}) {
+      RandomStructure atoms(24, 6.5, 3, model.config().rcut, 1);
+      ASSERT_GE(atoms.structure().edges.n_edges(), n_edges);
+      const model::Structure structure = atoms.with_edges(n_edges);
+      for (int step = 0; step < 3; ++step) {
+        expect_same_bits(evaluate(engine, structure), evaluate(*plain, structure));
+      }
+    }
+  }
+}
+
 /// Edges and results that stay in the memory of the device.
 TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
   const ModelCase model("golden/mini.json");
