@@ -7,6 +7,10 @@
 /// where they have nothing better.
 namespace dpa4::kernels {
 
+// Every source file gets code of its own: what is compiled for one instruction set must not be
+// shared with others.
+namespace {
+
 /// Arrays of the composition in its workspace.
 template <class Real>
 class EdgeConditionArrays {
@@ -170,5 +174,7 @@ void edge_condition_backward_steps(const KernelTable<Real>& table,
   geometry.grad_vec = args.grad_vec;
   table.edge_geometry_backward(geometry, stream);
 }
+
+}  // namespace
 
 }  // namespace dpa4::kernels
