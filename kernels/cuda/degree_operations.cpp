@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/degree_operations.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/operations.h"
-#include "src/base/error.h"
+#include "kernels/cuda/with_degree.h"
 
 namespace dpa4::cuda {
-
-namespace {
-
-/// body(integral_constant lmax) for lmax = 1..6.
-template <class Body>
-void with_degree(int lmax, const Body& body) {
-  switch (lmax) {
-    case 1:
-      return body(std::integral_constant<int, 1>{});
-    case 2:
-      return body(std::integral_constant<int, 2>{});
-    case 3:
-      return body(std::integral_constant<int, 3>{});
-    case 4:
-      return body(std::integral_constant<int, 4>{});
-    case 5:
-      return body(std::integral_constant<int, 5>{});
-    case 6:
-      return body(std::integral_constant<int, 6>{});
-    default:
-      throw InternalError("dpa4 internal error: degree beyond 1..6");
-  }
-}
-
-}  // namespace
 
 template <class Real>
 void zonal_sum(const kernels::ZonalSumArgs<Real>& args, kernels::Stream stream) {

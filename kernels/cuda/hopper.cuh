@@ -160,9 +160,4 @@ __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(kCount));
 }
 
-/// Barrier of the threads of a warpgroup; `id` 1..15.
-__device__ __forceinline__ void warpgroup_barrier(int id) {
-  asm volatile("bar.sync %0, 128;" : : "r"(id) : "memory");
-}
-
 }  // namespace dpa4::cuda

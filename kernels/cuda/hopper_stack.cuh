@@ -192,9 +192,6 @@ class StackGroup {
                call_.row;
   }
 
-  static __device__ __forceinline__ float2 load_pair(const float* from) {
-    return __ldg(reinterpret_cast<const float2*>(from));
-  }
   /// Number in registers of column 16 J + 4 (l % 4) + i, row h.
   static __device__ __forceinline__ constexpr int place(int quad, int h, int i) {
     return 8 * quad + 4 * (i / 2) + 2 * h + i % 2;
@@ -236,12 +233,22 @@ class StackGroup {
     return eight * 1024 + (row_ / 8 + h) * 128 + lane_ * 4;
   }
 
-  template <int kCount>
-  static __device__ __forceinline__ void lanes_max(float (&largest)[kCount]) {
+  /// The largest |number| of this thread's two rows in the first `kColumns` slots.
+  template <int kColumns>
+  static __device__ __forceinline__ void find_largest(const float* value, float (&largest)[2]) {
+    largest[0] = largest[1] = 0;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      largest[i] = fmaxf(largest[i], __shfl_xor_sync(kAllLanes, largest[i], 1));
-      largest[i] = fmaxf(largest[i], __shfl_xor_sync(kAllLanes, largest[i], 2));
+    for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        largest[h] =
+            fmaxf(largest[h], fmaxf(fabsf(value[4 * j + 2 * h]), fabsf(value[4 * j + 2 * h + 1])));
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      largest[h] = fmaxf(largest[h], __shfl_xor_sync(kAllLanes, largest[h], 1));
+      largest[h] = fmaxf(largest[h], __shfl_xor_sync(kAllLanes, largest[h], 2));
     }
   }
 
@@ -255,16 +262,8 @@ class StackGroup {
 
   /// Writes the rows of the left factor, once all products with the old ones are done.
   __device__ __forceinline__ void put_rows(const float (&value)[kNumbers]) {
-    float largest[2] = {0, 0};
-#pragma unroll
-    for (int j = 0; j < kOwn / 8; ++j) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        largest[h] =
-            fmaxf(largest[h], fmaxf(fabsf(value[4 * j + 2 * h]), fabsf(value[4 * j + 2 * h + 1])));
-      }
-    }
-    lanes_max(largest);
+    float largest[2];
+    find_largest<kOwn>(value, largest);
     if constexpr (kColumnGroups > 1) {
       if (lane_ % 4 == 0) {
         shared_.largest[row_group_][column_group_][row_] = largest[0];
@@ -309,16 +308,8 @@ class StackGroup {
   /// Writes scalars (in the layout of registers, kScalars columns) as a left factor of their own.
   /// 1 / s of this thread's rows in `inverse`.
   __device__ __forceinline__ void put_scalars(const float* value, bool write, float (&inverse)[2]) {
-    float largest[2] = {0, 0};
-#pragma unroll
-    for (int j = 0; j < kScalars / 8; ++j) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        largest[h] =
-            fmaxf(largest[h], fmaxf(fabsf(value[4 * j + 2 * h]), fabsf(value[4 * j + 2 * h + 1])));
-      }
-    }
-    lanes_max(largest);
+    float largest[2];
+    find_largest<kScalars>(value, largest);
     float scale[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) split_scale(largest[h], &scale[h], &inverse[h]);

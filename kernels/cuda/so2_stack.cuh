@@ -48,14 +48,11 @@ struct EdgeRows {
   Real* data = nullptr;
   int ld = 0;               // elements between edges
   std::int64_t stride = 0;  // elements between focus streams
-  int first = 0;            // edge of the first row
 
   __device__ Real* at(int focus, int edge, int column) const {
-    return data + focus * stride + static_cast<std::int64_t>(edge - first) * ld + column;
+    return data + focus * stride + static_cast<std::int64_t>(edge) * ld + column;
   }
-  __host__ __device__ EdgeRows columns(int begin) const {
-    return {data + begin, ld, stride, first};
-  }
+  EdgeRows columns(int first) const { return {data + first, ld, stride}; }
 };
 
 /// A plane of kept rows, or nothing.
@@ -74,7 +71,7 @@ struct KeptRows {
     store_numbers<kCount>(data + focus * stride + static_cast<std::int64_t>(place) * ld + column,
                           values);
   }
-  __host__ __device__ KeptRows columns(int first) const {
+  KeptRows columns(int first) const {
     return {data != nullptr ? data + first : nullptr, row, ld, stride};
   }
 };
@@ -264,8 +261,8 @@ struct LoadGated {
 };
 
 template <class Real>
-__host__ __device__ EdgeRows<const Real> read(const EdgeRows<Real>& rows) {
-  return {rows.data, rows.ld, rows.stride, rows.first};
+EdgeRows<const Real> read(const EdgeRows<Real>& rows) {
+  return {rows.data, rows.ld, rows.stride};
 }
 
 template <class Real>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/with_degree.h"
 #include "src/math/wigner.h"
 
 namespace dpa4::cuda {
