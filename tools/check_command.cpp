@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "tools/acceptance.h"
+#include "src/model/acceptance.h"
 #include "tools/commands.h"
 #include "tools/model_run.h"
 #include "tools/reference_file.h"
@@ -26,7 +26,7 @@ constexpr int kColumns[kQuantities] = {1, 3, 9, 1, 9};  // numbers an atom (or a
 struct Comparison {
   std::vector<double> value;
   std::vector<double> reference;
-  Deviation deviation;
+  model::Deviation deviation;
 
   bool present() const { return !reference.empty(); }
 };
@@ -34,7 +34,7 @@ struct Comparison {
 using Comparisons = std::array<Comparison, kQuantities>;
 
 Comparisons compare_all(const model::Evaluation& result, const ReferenceResult& reference,
-                        const Acceptance& limits) {
+                        const model::Acceptance& limits) {
   Comparisons comparisons;
   comparisons[kEnergy] = {{result.energy}, {reference.energy}, {}};
   comparisons[kForce] = {result.force, reference.force, {}};
@@ -47,7 +47,8 @@ Comparisons compare_all(const model::Evaluation& result, const ReferenceResult& 
   }
   for (int q = 0; q < kQuantities; ++q) {
     Comparison& c = comparisons[q];
-    c.deviation = compare(c.value, c.reference, q == kEnergy ? limits.energy : limits.element);
+    c.deviation =
+        model::compare(c.value, c.reference, q == kEnergy ? limits.energy : limits.element);
   }
   return comparisons;
 }
@@ -165,7 +166,7 @@ class Checker {
     model::Request request;
     request.atom_virial = !frame.float64.atom_virial.empty();
     const RunResult result = run_->evaluate(frame.structure, request);
-    const Acceptance limits = acceptance(run_->model().options.precision);
+    const model::Acceptance limits = model::acceptance(run_->model().options.precision);
     const Comparisons comparisons = compare_all(result.evaluation, frame.float64, limits);
 
     bool accepted = true;

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +19,7 @@
 #include "src/base/error.h"
 #include "src/base/version.h"
 #include "src/graph/periodic.h"
+#include "src/model/acceptance.h"
 #include "src/native/native_evaluator.h"
 
 namespace dpa4::native {
@@ -71,19 +72,16 @@ class SyntheticCrystal {
   model::Conditions conditions_;
 };
 
-/// Largest deviation over what a precision is allowed.
-double error_of(const model::Evaluation& result, const model::Evaluation& exact, bool float64) {
-  const double absolute = float64 ? 1e-9 : 1e-5, relative = float64 ? 1e-9 : 1e-4;
-  double worst = 0;
-  const auto compare = [&](double value, double reference) {
-    const double error = std::abs(value - reference) / (absolute + relative * std::abs(reference));
-    // A result that is no number is as wrong as can be.
-    worst = std::max(worst, std::isfinite(error) ? error : HUGE_VAL);
+/// Largest deviation over what the precision is allowed.
+double error_of(const model::Evaluation& result, const model::Evaluation& exact,
+                model::Precision precision) {
+  const model::Acceptance limits = model::acceptance(precision);
+  const auto list = [](const std::array<double, 9>& virial) {
+    return std::vector<double>(virial.begin(), virial.end());
   };
-  compare(result.energy, exact.energy);
-  for (std::size_t i = 0; i < exact.force.size(); ++i) compare(result.force[i], exact.force[i]);
-  for (std::size_t i = 0; i < exact.virial.size(); ++i) compare(result.virial[i], exact.virial[i]);
-  return worst;
+  return std::max({model::compare({result.energy}, {exact.energy}, limits.energy).worst,
+                   model::compare(result.force, exact.force, limits.element).worst,
+                   model::compare(list(result.virial), list(exact.virial), limits.element).worst});
 }
 
 /// Median time of a step; of one that takes several times as long as `best`, only the first.
@@ -152,8 +150,7 @@ std::vector<Measured> measure(const model::ModelConfig& config, const model::Wei
     const auto evaluator = make_evaluator(config, weights, own);
     Measured one;
     one.name = name;
-    one.error = error_of(small.evaluate(*evaluator), exact,
-                         options.precision == model::Precision::kFloat64);
+    one.error = error_of(small.evaluate(*evaluator), exact, options.precision);
     one.seconds = time_of(*evaluator, large, best);
     if (best == 0 || one.seconds < best) best = one.seconds;
     measured.push_back(one);

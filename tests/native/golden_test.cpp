@@ -10,36 +10,6 @@ namespace {
 
 using model::Precision;
 
-/// Every model of tests/data/golden that the engine covers.
-const char* const kCovered[] = {"air",
-                                "chgspin",
-                                "exclude",
-                                "fit2",
-                                "fparam",
-                                "gridmlp",
-                                "max",
-                                "mini",
-                                "mini_prenorm",
-                                "mptrj_pro",
-                                "mptrj_pro2",
-                                "nano",
-                                "neo",
-                                "neo_edgenorm",
-                                "noatten",
-                                "noseed",
-                                "plus",
-                                "pro",
-                                "ultra",
-                                "zbl",
-                                "zeroblocks",
-                                "pt_expt/chgspin",
-                                "pt_expt/exclude",
-                                "pt_expt/fit2",
-                                "pt_expt/fparam",
-                                "pt_expt/mini",
-                                "pt_expt/nano",
-                                "pt_expt/neo"};
-
 /// The others, with the option that is to blame.
 const std::pair<const char*, const char*> kUncovered[] = {
     {"blockattn", "block_attn_res = dependent"},
@@ -90,7 +60,7 @@ TEST_P(Golden, AgreesWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Golden,
-                         ::testing::Combine(::testing::ValuesIn(kCovered),
+                         ::testing::Combine(::testing::ValuesIn(kCoveredGolden),
                                             ::testing::Values(Precision::kFloat64,
                                                               Precision::kFloat32)),
                          [](const auto& info) {
@@ -132,7 +102,7 @@ TEST(Golden, NamesTheOptionThatIsNotCovered) {
 }
 
 TEST(Golden, EveryModelIsEitherCoveredOrNamesItsOption) {
-  for (const char* name : kCovered) {
+  for (const char* name : kCoveredGolden) {
     const ModelCase model(std::string("golden/") + name + ".json");
     EXPECT_EQ(unsupported_option(model.config()).value_or(""), "") << name;
   }

@@ -57,12 +57,12 @@ model::Evaluation ModelCase::evaluate(model::Evaluator& evaluator,
 
 void expect_accepted(const model::Evaluation& result, const tools::ReferenceResult& reference,
                      model::Precision precision, const std::string& what) {
-  const tools::Acceptance limits = tools::acceptance(precision);
+  const model::Acceptance limits = model::acceptance(precision);
   const auto check = [&](const char* name, const std::vector<double>& values,
-                         const std::vector<double>& expected, tools::Tolerance tolerance) {
+                         const std::vector<double>& expected, model::Tolerance tolerance) {
     if (expected.empty()) return;
     ASSERT_EQ(values.size(), expected.size()) << what << " " << name;
-    const tools::Deviation deviation = tools::compare(values, expected, tolerance);
+    const model::Deviation deviation = model::compare(values, expected, tolerance);
     EXPECT_LE(deviation.worst, 1) << what << " " << name << ": largest deviation "
                                   << deviation.largest << ", worst at " << deviation.worst_index;
   };

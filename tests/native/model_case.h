@@ -7,8 +7,8 @@
 
 #include "src/graph/periodic.h"
 #include "src/io/checkpoint.h"
+#include "src/model/acceptance.h"
 #include "src/native/native_evaluator.h"
-#include "tools/acceptance.h"
 #include "tools/reference_file.h"
 
 namespace dpa4::native::testing {
@@ -16,6 +16,36 @@ namespace dpa4::native::testing {
 inline std::string data_path(const std::string& relative) {
   return std::string(DPA4_SOURCE_DIR) + "/" + relative;
 }
+
+/// Every model of tests/data/golden that the engine covers.
+inline constexpr const char* kCoveredGolden[] = {"air",
+                                                 "chgspin",
+                                                 "exclude",
+                                                 "fit2",
+                                                 "fparam",
+                                                 "gridmlp",
+                                                 "max",
+                                                 "mini",
+                                                 "mini_prenorm",
+                                                 "mptrj_pro",
+                                                 "mptrj_pro2",
+                                                 "nano",
+                                                 "neo",
+                                                 "neo_edgenorm",
+                                                 "noatten",
+                                                 "noseed",
+                                                 "plus",
+                                                 "pro",
+                                                 "ultra",
+                                                 "zbl",
+                                                 "zeroblocks",
+                                                 "pt_expt/chgspin",
+                                                 "pt_expt/exclude",
+                                                 "pt_expt/fit2",
+                                                 "pt_expt/fparam",
+                                                 "pt_expt/mini",
+                                                 "pt_expt/nano",
+                                                 "pt_expt/neo"};
 
 /// A model file and structures with known results.
 class ModelCase {

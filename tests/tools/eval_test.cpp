@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/model/acceptance.h"
 #include "tests/tools/run_tool.h"
-#include "tools/acceptance.h"
 #include "tools/reference_file.h"
 
 namespace dpa4::tools {
@@ -26,16 +26,16 @@ std::vector<double> flat(const Json& rows) {
 
 /// A frame of `dpa4 eval --json --precision float64` against its reference.
 void expect_equal(const Json& frame, const ReferenceFrame& expected) {
-  const Acceptance limits = acceptance(model::Precision::kFloat64);
+  const model::Acceptance limits = model::acceptance(model::Precision::kFloat64);
   const ReferenceResult& reference = expected.float64;
   const std::vector<double> virial = flat(frame.at("virial"));
-  EXPECT_TRUE(
-      compare({frame.at("energy").get<double>()}, {reference.energy}, limits.energy).accepted())
+  EXPECT_TRUE(model::compare({frame.at("energy").get<double>()}, {reference.energy}, limits.energy)
+                  .accepted())
       << frame.at("energy") << " instead of " << reference.energy;
-  EXPECT_TRUE(compare(flat(frame.at("force")), reference.force, limits.element).accepted());
-  EXPECT_TRUE(compare(virial, reference.virial, limits.element).accepted());
-  EXPECT_TRUE(compare(frame.at("atom_energy").get<std::vector<double>>(), reference.atom_energy,
-                      limits.element)
+  EXPECT_TRUE(model::compare(flat(frame.at("force")), reference.force, limits.element).accepted());
+  EXPECT_TRUE(model::compare(virial, reference.virial, limits.element).accepted());
+  EXPECT_TRUE(model::compare(frame.at("atom_energy").get<std::vector<double>>(),
+                             reference.atom_energy, limits.element)
                   .accepted());
   const graph::Cell& cell = expected.structure.cell;
   if (!cell.periodic[0]) {

@@ -10,35 +10,6 @@ namespace {
 
 using model::Precision;
 
-const char* const kGolden[] = {"air",
-                               "chgspin",
-                               "exclude",
-                               "fit2",
-                               "fparam",
-                               "max",
-                               "gridmlp",
-                               "mini",
-                               "mini_prenorm",
-                               "mptrj_pro",
-                               "nano",
-                               "mptrj_pro2",
-                               "neo",
-                               "neo_edgenorm",
-                               "noatten",
-                               "plus",
-                               "noseed",
-                               "pro",
-                               "ultra",
-                               "zbl",
-                               "zeroblocks",
-                               "pt_expt/chgspin",
-                               "pt_expt/exclude",
-                               "pt_expt/fit2",
-                               "pt_expt/fparam",
-                               "pt_expt/mini",
-                               "pt_expt/nano",
-                               "pt_expt/neo"};
-
 model::EvaluatorOptions on_device(Precision precision) {
   model::EvaluatorOptions options;
   options.precision = precision;
@@ -87,7 +58,7 @@ TEST_P(CudaModel, MemoryBudgetAndRepetitionKeepTheBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Golden, CudaModel,
-    ::testing::Combine(::testing::ValuesIn(kGolden),
+    ::testing::Combine(::testing::ValuesIn(kCoveredGolden),
                        ::testing::Values(Precision::kFloat64, Precision::kFloat32)),
     [](const auto& info) {
       std::string name = std::get<0>(info.param);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "tools/acceptance.h"
+#include "src/model/acceptance.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace dpa4::tools {
+namespace dpa4::model {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Acceptance, IsThatOfTheDesign) {
-  const Acceptance f64 = acceptance(model::Precision::kFloat64);
+  const Acceptance f64 = acceptance(Precision::kFloat64);
   EXPECT_NEAR(f64.energy.allowed(-1000), 1e-7, 2e-12);
   EXPECT_NEAR(f64.element.allowed(0), 1e-9, 1e-20);
   EXPECT_NEAR(f64.element.allowed(-9), 1e-8, 1e-20);
-  const Acceptance f32 = acceptance(model::Precision::kFloat32);
+  const Acceptance f32 = acceptance(Precision::kFloat32);
   EXPECT_NEAR(f32.energy.allowed(-1000), 0.1 + 1e-5, 1e-12);
   EXPECT_NEAR(f32.element.allowed(5), 5.1e-4, 1e-12);
 }
@@ -48,4 +48,4 @@ TEST(Acceptance, NumbersThatAreNotFiniteFail) {
 }
 
 }  // namespace
-}  // namespace dpa4::tools
+}  // namespace dpa4::model

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "tools/acceptance.h"
+#include "src/model/acceptance.h"
 
 #include <cmath>
 #include <limits>
 
 #include "src/base/error.h"
 
-namespace dpa4::tools {
+namespace dpa4::model {
 
 double Tolerance::allowed(double reference) const {
   return absolute + relative * std::abs(reference);
 }
 
-Acceptance acceptance(model::Precision precision) {
-  if (precision == model::Precision::kFloat64) return {{1e-12, 1e-10}, {1e-9, 1e-9}};
+Acceptance acceptance(Precision precision) {
+  if (precision == Precision::kFloat64) return {{1e-12, 1e-10}, {1e-9, 1e-9}};
   return {{1e-5, 1e-4}, {1e-5, 1e-4}};
 }
 
@@ -36,4 +36,4 @@ Deviation compare(const std::vector<double>& values, const std::vector<double>& 
   return deviation;
 }
 
-}  // namespace dpa4::tools
+}  // namespace dpa4::model

@@ -6,7 +6,7 @@
 
 #include "src/model/evaluator.h"
 
-namespace dpa4::tools {
+namespace dpa4::model {
 
 /// |value - reference| <= absolute + relative * |reference|
 struct Tolerance {
@@ -26,7 +26,7 @@ struct Acceptance {
   Tolerance element;
 };
 
-Acceptance acceptance(model::Precision precision);
+Acceptance acceptance(Precision precision);
 
 /// How far one quantity is from its reference.
 struct Deviation {
@@ -41,4 +41,4 @@ struct Deviation {
 Deviation compare(const std::vector<double>& values, const std::vector<double>& reference,
                   Tolerance tolerance);
 
-}  // namespace dpa4::tools
+}  // namespace dpa4::model
