@@ -71,9 +71,10 @@ ExitCode run_bench(const BenchOptions& options, std::ostream& out, Logger& log) 
     const Model model = open(each.name, engine_options.checkpoint, log);
     model::EvaluatorOptions own = base;
     if (!eager) {
-      own.arithmetic =
-          native::choose_arithmetic(model.config, model.weights, base, /*fresh=*/false).name;
-      arithmetic = own.arithmetic;
+      const native::Choice choice =
+          native::choose_arithmetic(model.config, model.weights, base, /*fresh=*/false);
+      if (const auto refusal = choice.refusal(base)) throw InputError(each.name + ": " + *refusal);
+      arithmetic = own.arithmetic = choice.name;
     }
     model::StepBenchOptions step;
     step.repeats = options.repeat;

@@ -30,6 +30,9 @@ ExitCode run_tune(const TuneOptions& options, std::ostream& out, Logger& log) {
   }
   const std::string path = native::ChoiceRecord().path();
   out << (path.empty() ? "not recorded: no cache folder" : "recorded in " + path) << "\n";
+  if (const auto refusal = choice.refusal(evaluator)) {
+    throw InputError(options.model + ": " + *refusal);
+  }
   return kSuccess;
 }
 

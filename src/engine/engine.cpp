@@ -90,6 +90,9 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
         options.engine == Engine::kNative ? "as asked" : "covers every option of this model";
     const native::Choice choice =
         native::choose_arithmetic(model.config, checkpoint.weights, model.options, false);
+    if (const auto refusal = choice.refusal(model.options)) {
+      throw InputError(path + ": " + *refusal);
+    }
     model.options.arithmetic = choice.name;
     model.arithmetic = choice.summary();
     model.evaluator = native::make_evaluator(model.config, checkpoint.weights, model.options);

@@ -168,27 +168,44 @@ std::string default_path() {
 
 }  // namespace
 
-const Measured& best_of(const std::vector<Measured>& measured) {
-  DPA4_EXPECTS(!measured.empty());
-  return *std::min_element(measured.begin(), measured.end(), [](const auto& a, const auto& b) {
-    if (a.accepted() != b.accepted()) return a.accepted();
-    return a.accepted() ? a.seconds < b.seconds : a.error < b.error;
-  });
+const Measured* best_of(const std::vector<Measured>& measured) {
+  const Measured* best = nullptr;
+  for (const Measured& one : measured) {
+    if (one.accepted() && (best == nullptr || one.seconds < best->seconds)) best = &one;
+  }
+  return best;
 }
 
 std::string Choice::summary() const {
-  if (measured.size() < 2) return "";
-  const Measured& best = best_of(measured);
+  const Measured* best = best_of(measured);
+  if (measured.size() < 2 || best == nullptr) return "";
   char number[64];
-  std::snprintf(number, sizeof number, "; error %.2g of what is accepted", best.error);
+  std::snprintf(number, sizeof number, "; error %.2g of what is accepted", best->error);
   std::string line = name + number;
   for (const Measured& other : measured) {
-    if (other.name == best.name) continue;
-    std::snprintf(number, sizeof number, "%.2f", other.seconds / best.seconds);
+    if (other.name == best->name) continue;
+    std::snprintf(number, sizeof number, "%.2f", other.seconds / best->seconds);
     line += other.accepted() ? ", " + std::string(number) + " times as fast as " + other.name
                              : ", " + other.name + " is not accurate enough";
   }
   return line + (recorded ? " (recorded)" : " (measured)");
+}
+
+std::optional<std::string> Choice::refusal(const EvaluatorOptions& options) const {
+  if (measured.empty() || best_of(measured) != nullptr) return std::nullopt;
+  const bool single = options.precision == model::Precision::kFloat32;
+  std::string errors;
+  for (const Measured& one : measured) {
+    char number[64];
+    std::snprintf(number, sizeof number, "%s%s %.2g", errors.empty() ? "" : ", ", one.name.c_str(),
+                  one.error);
+    errors += number;
+  }
+  return "arithmetic auto: no kernels are accurate enough for this model in " +
+         std::string(single ? "float32" : "float64") +
+         "; times the error that is accepted: " + errors + "; use " +
+         (single ? "'precision float64'" : "'engine eager'") + ", or 'arithmetic " +
+         measured.back().name + "' to run unchecked";
 }
 
 Choice choose_arithmetic(const model::ModelConfig& config, const model::Weights& weights,
@@ -220,7 +237,8 @@ Choice choose_arithmetic(const model::ModelConfig& config, const model::Weights&
     }
     record.store(key, choice.measured);
   }
-  choice.name = best_of(choice.measured).name;
+  const Measured* best = best_of(choice.measured);
+  choice.name = best != nullptr ? best->name : "";
   return choice;
 }
 

@@ -21,21 +21,24 @@ struct Measured {
 };
 
 struct Choice {
-  std::string name;                // the winner
+  std::string name;                // the winner; empty if none is accurate enough
   std::vector<Measured> measured;  // empty if there was nothing to choose
   bool recorded = false;           // taken from the record of an earlier choice
   /// One line for the log: what won and by how much; empty if there was nothing to choose.
   std::string summary() const;
+  /// Why there is no winner and what the user can do; nothing if there is one.
+  std::optional<std::string> refusal(const model::EvaluatorOptions& options) const;
 };
 
 /// Chooses the kernels for a model: those that `options.arithmetic` names, the recorded winner, or
 /// on a device the fastest of those whose error is accepted, which the first time takes seconds,
-/// and on a processor the widest instructions. `fresh` measures whatever there is.
+/// and on a processor the widest instructions. `fresh` measures whatever there is. Where none is
+/// accepted the choice has a refusal in place of a name: the model must not run with these.
 Choice choose_arithmetic(const model::ModelConfig& config, const model::Weights& weights,
                          const model::EvaluatorOptions& options, bool fresh);
 
-/// The fastest accepted one; the most accurate if none is.
-const Measured& best_of(const std::vector<Measured>& measured);
+/// The fastest accepted one, or null.
+const Measured* best_of(const std::vector<Measured>& measured);
 
 /// Choices of earlier runs, one line each in a small file of the user. Reading and writing never
 /// fail: a file that is not there, not ours or being written by others is as good as an empty one.

@@ -48,8 +48,30 @@ void write(const std::string& path, const std::string& text) {
 }
 
 TEST(Choice, TheFastestAccurateCandidateWins) {
-  EXPECT_EQ(best_of({{"a", 2, 0.1}, {"b", 1, 0.9}, {"c", 0.5, 1.1}}).name, "b");
-  EXPECT_EQ(best_of({{"a", 2, 3}, {"b", 1, HUGE_VAL}}).name, "a");
+  const std::vector<Measured> measured{{"a", 2, 0.1}, {"b", 1, 0.9}, {"c", 0.5, 1.1}};
+  EXPECT_EQ(best_of(measured), &measured[1]);
+  // A slow one is better than one that is not accurate.
+  const std::vector<Measured> strict{{"a", 1, 1.01}, {"b", 9, 1}};
+  EXPECT_EQ(best_of(strict), &strict[1]);
+  EXPECT_EQ(best_of({{"a", 2, 3}, {"b", 1, HUGE_VAL}}), nullptr);
+  EXPECT_EQ(best_of({}), nullptr);
+}
+
+TEST(Choice, RefusesWhereNoneIsAccurate) {
+  model::EvaluatorOptions options;
+  options.precision = model::Precision::kFloat32;
+  Choice choice;
+  EXPECT_FALSE(choice.refusal(options));  // nothing was measured
+  choice.measured = {{"split", 1, 3.5}, {"fp32", 2, HUGE_VAL}};
+  EXPECT_EQ(choice.summary(), "");
+  EXPECT_EQ(choice.refusal(options),
+            "arithmetic auto: no kernels are accurate enough for this model in float32; times the "
+            "error that is accepted: split 3.5, fp32 inf; use 'precision float64', or 'arithmetic "
+            "fp32' to run unchecked");
+  options.precision = model::Precision::kFloat64;
+  EXPECT_NE(choice.refusal(options)->find("use 'engine eager'"), std::string::npos);
+  choice.measured[1].error = 0.5;
+  EXPECT_FALSE(choice.refusal(options));
 }
 
 TEST(Choice, SummaryTellsByHowMuch) {
@@ -140,6 +162,26 @@ TEST(Choice, MeasuresEveryInstructionSetAndRemembers) {
   EXPECT_EQ(choose_arithmetic(config, weights, options, /*fresh=*/false).name, names.back());
   options.arithmetic = "nonsense";
   EXPECT_THROW(make_evaluator(config, weights, options), InputError);
+}
+
+TEST(Choice, OfKernelsThatAllFailIsNone) {
+  const CacheFolder cache;
+  const model::ModelConfig config = model::preset("nano", {"C", "Si"});
+  model::Weights weights = model::random_weights(config, 1);
+  const std::string name = "fitting_net.filter_layers.networks.0.output_layer.matrix";
+  std::vector<double> matrix = weights.at(name).to<double>();
+  for (double& element : matrix) element *= 1e60;  // float32 has no such numbers
+  weights.set(name, model::HostTensor::from(matrix, weights.at(name).shape()));
+  model::EvaluatorOptions options;
+  options.precision = model::Precision::kFloat32;
+  const Choice measured = choose_arithmetic(config, weights, options, /*fresh=*/true);
+  EXPECT_EQ(measured.name, "");
+  EXPECT_TRUE(measured.refusal(options));
+  // It is remembered, too, where there is more than one set to choose from.
+  const Choice again = choose_arithmetic(config, weights, options, /*fresh=*/false);
+  EXPECT_EQ(again.refusal(options).has_value(), candidates(options).size() > 1);
+  options.arithmetic = candidates(options).front();
+  EXPECT_FALSE(choose_arithmetic(config, weights, options, /*fresh=*/false).refusal(options));
 }
 
 }  // namespace
