@@ -4,13 +4,16 @@
 //
 //   model_bench [--device cuda|cpu] [--precision float32|float64] [--arithmetic NAME]
 //               [--memory min|auto|BYTES] [--cohort N] [--warm-up N] [--repeat N] [--operations]
-//               [--json FILE] [PRESET:ATOMS ...]
+//               [--edges device|host] [--json FILE] [PRESET:ATOMS ...]
 //
-// --operations: where the time of a step goes, in steps of their own. Without PRESET:ATOMS the
-// table of doc/performance.md.
+// --edges: where a step finds the edges and leaves the results of atoms; default: the device, as in
+// dpa4/kk. --operations: where the time of a step goes, in steps of their own. Without PRESET:ATOMS
+// the table of doc/performance.md.
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "src/model/presets.h"
 #include "src/model/step_bench.h"
 #include "src/model/weight_schema.h"
+#include "src/native/backends.h"
 #include "src/native/native_evaluator.h"
 
 namespace dpa4::bench {
@@ -32,6 +36,7 @@ struct Options {
   model::EvaluatorOptions evaluator;
   model::StepBenchOptions step;
   std::string memory = "auto";
+  std::string edges = "device";
   std::string json;
   std::vector<Size> sizes;
 };
@@ -67,6 +72,8 @@ Options parse(int argc, char** argv) {
       options.step.repeats = std::stoi(value());
     } else if (word == "--operations") {
       options.step.operations = true;
+    } else if (word == "--edges") {
+      options.edges = value();
     } else if (word == "--json") {
       options.json = value();
     } else {
@@ -83,12 +90,69 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+/// Copies structures to a device.
+class Placement {
+ public:
+  explicit Placement(const model::EvaluatorOptions& options)
+      : machine_(native::open_backend<float>(options).machine) {}
+  ~Placement() { clear(); }
+  Placement(const Placement&) = delete;
+  Placement& operator=(const Placement&) = delete;
+
+  model::Structure operator()(const model::Structure& structure) {
+    clear();
+    model::Structure there = structure;
+    const graph::EdgeList& edges = structure.edges;
+    there.type = copy(structure.type);
+    there.edges.src = copy(edges.src);
+    there.edges.dst = copy(edges.dst);
+    there.edges.dst_begin = copy(edges.dst_begin);
+    there.edges.by_src = copy(edges.by_src);
+    there.edges.src_begin = copy(edges.src_begin);
+    const std::int64_t vec = edges.vec.size();
+    there.edges.vec = {copy(edges.vec.data(), vec), edges.n_edges(), 3};
+    machine_->synchronize();
+    there.on_device = true;
+    return there;
+  }
+
+ private:
+  template <class T>
+  T* copy(T* values, std::int64_t count) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
+    void* memory = machine_->allocate(bytes);
+    owned_.push_back(memory);
+    machine_->upload(memory, values, bytes);
+    return static_cast<T*>(memory);
+  }
+  template <class T>
+  TensorView<T, 1> copy(const TensorView<T, 1>& array) {
+    return {copy(array.data(), array.size()), static_cast<int>(array.size())};
+  }
+  void clear() {
+    machine_->synchronize();
+    for (void* memory : owned_) machine_->release(memory);
+    owned_.clear();
+  }
+
+  std::unique_ptr<kernels::Machine> machine_;
+  std::vector<void*> owned_;
+};
+
 void run(Options options) {
   const model::EvaluatorOptions& evaluator = options.evaluator;
   const bool cuda = evaluator.device == model::Device::kCuda;
   options.step.used_bytes = [&] {
     return cuda ? -native::machine_info(evaluator).free_bytes : model::resident_bytes();
   };
+  std::unique_ptr<Placement> placement;
+  if (cuda && options.edges == "device") {
+    model::EvaluatorOptions any = evaluator;
+    any.precision = model::Precision::kFloat32;
+    any.arithmetic = "auto";
+    placement = std::make_unique<Placement>(any);
+    options.step.place = std::ref(*placement);
+  }
   const std::string machine = native::machine_info(evaluator).name;
   const std::string arithmetic =
       evaluator.arithmetic == "auto" ? native::candidates(evaluator).front() : evaluator.arithmetic;
@@ -96,7 +160,7 @@ void run(Options options) {
   const model::MachinePeak peak = model::machine_peak(machine, float64, arithmetic == "split");
   const std::string precision = float64 ? "float64" : "float32";
   std::cout << machine << ", " << precision << ", " << arithmetic << ", memory " << options.memory
-            << "\n";
+            << (placement ? ", edges on the device" : ", edges on the host") << "\n";
   std::vector<model::StepBench> rows;
   for (const Size& size : options.sizes) {
     const model::ModelConfig config = model::preset(size.preset, {"C"});

@@ -38,7 +38,7 @@ struct EdgeConditionNet {
 ///   y[i, :] = factor[i] hidden(basis[i, :]) w + src_table[type[src]] + dst_table[type[dst]]
 ///
 /// factor = envelope, or 1 if not enveloped; hidden: the layers one after another. Geometry as in
-/// edge_geometry.h.
+/// edge_geometry.h. An edge beyond the cutoff must have the envelope 0 in factor.
 template <class Real>
 struct EdgeConditionArgs {
   EdgeSlice edges;

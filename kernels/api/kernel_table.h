@@ -10,6 +10,7 @@
 #include "kernels/api/edge_condition.h"
 #include "kernels/api/edge_force.h"
 #include "kernels/api/edge_geometry.h"
+#include "kernels/api/edge_lists.h"
 #include "kernels/api/energy_head.h"
 #include "kernels/api/env_seed_sum.h"
 #include "kernels/api/film.h"
@@ -98,6 +99,10 @@ struct KernelTable {
   /// Elements of workspace for a number of edges; more if a backward call follows.
   std::int64_t (*edge_condition_work)(const EdgeConditionNet<Real>&, int count,
                                       bool backward) = nullptr;
+
+  void (*cut_nodes)(const CutNodesArgs<Real>&, Stream) = nullptr;
+  void (*pad_edges)(const PadEdgesArgs<Real>&, Stream) = nullptr;
+  void (*kept_rows)(const KeptRowsArgs<Real>&, Stream) = nullptr;
 
   void (*gemm)(const GemmArgs<Real>&, Stream) = nullptr;
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/edge_condition.h"
 #include "kernels/cpu/edge_force.h"
 #include "kernels/cpu/edge_geometry.h"
+#include "kernels/cpu/edge_lists.h"
 #include "kernels/cpu/energy_head.h"
 #include "kernels/cpu/env_seed_sum.h"
 #include "kernels/cpu/film.h"
@@ -39,6 +40,9 @@ void fill_table(kernels::KernelTable<DPA4_CPU_REAL>& table) {
   table.so2_stack_work = so2_stack_work;
   table.grid_product_work = grid_product_work;
   table.edge_condition_work = edge_condition_work<Real>;
+  table.cut_nodes = cut_nodes<Real>;
+  table.pad_edges = pad_edges<Real>;
+  table.kept_rows = kept_rows<Real>;
   table.gemm = gemm<Real>;
   table.edge_geometry = edge_geometry<Real>;
   table.edge_geometry_backward = edge_geometry_backward<Real>;

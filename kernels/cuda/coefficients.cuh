@@ -5,9 +5,24 @@
 
 namespace dpa4::cuda {
 
-/// The numbers of an edge that all its channels need, in shared memory: a warp copies them once,
-/// without waiting, and its lanes then read them 16 bytes at a time. Two places: one in use, one
-/// being filled.
+/// Begins to copy kCount numbers (4, 8 or 16 bytes, aligned so) to shared memory.
+template <int kCount = 1, class Real>
+__device__ __forceinline__ void copy_async(Real* to, const Real* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+               :
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
+                 "n"(kCount * static_cast<int>(sizeof(Real))));
+}
+
+/// Waits for the copies that these lanes of a warp began.
+__device__ __forceinline__ void await_copies(unsigned lanes = kAllLanes) {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+  __syncwarp(lanes);
+}
+
+/// The numbers of an edge that all its channels need, in shared memory: a warp, or the lanes of it
+/// that share the edge, copy them once, without waiting, and then read them 16 bytes at a time. Two
+/// places: one in use, one being filled.
 template <class Real>
 class Coefficients {
  public:
@@ -17,7 +32,7 @@ class Coefficients {
 
   /// @param shared  size(count) elements for each warp of the block, on a multiple of 16 bytes
   __device__ Coefficients(Real* shared, int count)
-      : lane_(static_cast<int>(threadIdx.x) % kWarp), step_(place_size(count)) {
+      : lane_(static_cast<int>(threadIdx.x) % kWarp), lanes_(kWarp), step_(place_size(count)) {
     const int warp = (static_cast<int>(threadIdx.y) * static_cast<int>(blockDim.x) +
                       static_cast<int>(threadIdx.x)) /
                      kWarp;
@@ -25,22 +40,20 @@ class Coefficients {
     current_ = next_ + step_;
   }
 
+  /// For a lane of `lanes` that share an edge and size(count) elements at `shared`.
+  __device__ Coefficients(Real* shared, int count, int lane, int lanes)
+      : lane_(lane), lanes_(lanes), step_(place_size(count)), next_(shared) {
+    current_ = next_ + step_;
+  }
+
   /// Begins to copy `count` numbers to [first, first + count) of the next place.
   __device__ void start(const Real* from, int first, int count) {
-    for (int k = lane_; k < count; k += kWarp) {
-      const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(next_ + first + k));
-      if constexpr (sizeof(Real) == 4) {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(address), "l"(from + k));
-      } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" : : "r"(address), "l"(from + k));
-      }
-    }
+    for (int k = lane_; k < count; k += lanes_) copy_async(next_ + first + k, from + k);
   }
 
   /// Waits for what was started and returns its place, valid until the second call from here.
   __device__ const Real* take() {
-    asm volatile("cp.async.wait_all;" : : : "memory");
-    __syncwarp();
+    await_copies();
     Real* const filled = next_;
     next_ = current_;
     current_ = filled;
@@ -48,7 +61,7 @@ class Coefficients {
   }
 
  private:
-  int lane_, step_;
+  int lane_, lanes_, step_;
   Real* next_;
   Real* current_;
 };

@@ -31,20 +31,23 @@ namespace {
 
 class CudaMachine final : public kernels::Machine {
  public:
-  explicit CudaMachine(int device) : device_(device) {
+  CudaMachine(int device, kernels::Stream stream)
+      : device_(device),
+        stream_(static_cast<cudaStream_t>(stream)),
+        owns_stream_(stream == nullptr) {
     if (device < 0 || device >= device_count()) {
       const std::string reason = unavailable_reason();
       throw InputError("CUDA device " + std::to_string(device) + " is not available" +
                        (reason.empty() ? "" : ": " + reason));
     }
     DPA4_CUDA_TRY(cudaSetDevice(device));
-    DPA4_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    if (owns_stream_) DPA4_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
   ~CudaMachine() override {
     // The driver may be gone already when a program ends.
     if (recording_ != nullptr) static_cast<void>(cudaGraphExecDestroy(recording_));
     for (cudaEvent_t mark : marks_) static_cast<void>(cudaEventDestroy(mark));
-    static_cast<void>(cudaStreamDestroy(stream_));
+    if (owns_stream_) static_cast<void>(cudaStreamDestroy(stream_));
   }
   CudaMachine(const CudaMachine&) = delete;
   CudaMachine& operator=(const CudaMachine&) = delete;
@@ -172,6 +175,7 @@ class CudaMachine final : public kernels::Machine {
 
   int device_;
   cudaStream_t stream_ = nullptr;
+  bool owns_stream_;
   Staging staging_;
   std::vector<cudaEvent_t> marks_;
   cudaGraphExec_t recording_ = nullptr;
@@ -184,6 +188,9 @@ kernels::KernelTable<Real> make_table() {
   table.so2_stack_work = so2_stack_work;
   table.grid_product_work = grid_product_work<kArithmetic>;
   table.edge_condition_work = edge_condition_work<kArithmetic, Real>;
+  table.cut_nodes = cut_nodes<Real>;
+  table.pad_edges = pad_edges<Real>;
+  table.kept_rows = kept_rows<Real>;
   table.gemm = gemm<kArithmetic, Real>;
   table.edge_geometry = edge_geometry<Real>;
   table.edge_geometry_backward = edge_geometry_backward<Real>;
@@ -261,8 +268,8 @@ const kernels::KernelTable<double>& table<double>(Arithmetic) {
   return operations;
 }
 
-std::unique_ptr<kernels::Machine> make_machine(int device) {
-  return std::make_unique<CudaMachine>(device);
+std::unique_ptr<kernels::Machine> make_machine(int device, kernels::Stream stream) {
+  return std::make_unique<CudaMachine>(device, stream);
 }
 
 }  // namespace dpa4::cuda

@@ -25,8 +25,8 @@ enum class Arithmetic {
 template <class Real>
 const kernels::KernelTable<Real>& table(Arithmetic arithmetic = Arithmetic::kSplit);
 
-/// A device with a stream of its own. The calling thread uses the device from then on.
-/// Throws InputError when there is no device of that number.
-std::unique_ptr<kernels::Machine> make_machine(int device);
+/// A device with the given stream of it, or with one of its own. The calling thread uses the device
+/// from then on. Throws InputError when there is no device of that number.
+std::unique_ptr<kernels::Machine> make_machine(int device, kernels::Stream stream = nullptr);
 
 }  // namespace dpa4::cuda

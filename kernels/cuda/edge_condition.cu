@@ -7,316 +7,230 @@
 #include "kernels/cuda/matrix.cuh"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/radial_function.cuh"
-#include "src/math/activation.h"
+#include "kernels/cuda/radial_table.h"
 
 namespace dpa4::cuda {
 
-// One hidden layer: a thread goes from the vector of an edge to its row of y with the hidden layer
-// in registers, and all the way back. The weights are in shared memory, where the threads of a warp
-// read the same four of them at a time. Other nets are composed of single operations.
+// In float32 the net is read from a table (radial_table.h): a block has the table of 32 columns in
+// shared memory, a warp has 32 edges, first a thread each, then one after another with a thread a
+// column. In double, and where the table would not be accurate enough, the net is a composition of
+// single operations.
 
-inline constexpr int kConditionThreads = 128;
-inline constexpr int kConditionColumns = 8;  // of y at a time
-inline constexpr std::size_t kConditionShared = 200 * 1024;
+inline constexpr int kConditionThreads = 1024;
+inline constexpr int kConditionWarps = kConditionThreads / kWarp;
+inline constexpr int kEdgesAtOnce = 4;
+static_assert(kTableColumns == kWarp);
 
-/// What a kernel needs of a net, with its hidden layer padded by zeros to kHidden.
-struct ConditionWeights {
-  kernels::RadialShape shape;
-  const float* frequencies;
-  const float* first;   // (n_radial, hidden)
-  const float* scale;   // (hidden) or null
-  const float* second;  // (hidden, width)
-  const float* src_table;
-  const float* dst_table;
-  int hidden, width;
-  float eps;
-  bool enveloped;
+/// Where the lengths of edges are in the table.
+struct TablePlace {
+  double per_length;  // intervals
 
-  explicit ConditionWeights(const kernels::EdgeConditionNet<float>& net)
-      : shape(net.shape),
-        frequencies(net.frequencies),
-        first(net.layers[0].w),
-        scale(net.layers[0].scale),
-        second(net.w),
-        src_table(net.src_table),
-        dst_table(net.dst_table),
-        hidden(net.hidden()),
-        width(net.width),
-        eps(static_cast<float>(net.eps)),
-        enveloped(net.enveloped) {}
+  explicit TablePlace(const kernels::RadialShape& shape)
+      : per_length(kTableIntervals / shape.rcut) {}
+
+  /// The interval and t = -1..1 in it.
+  __device__ int find(double length, float* t) const {
+    const double x = length * per_length;
+    const int interval = min(static_cast<int>(x), kTableIntervals - 1);
+    *t = static_cast<float>(2 * (x - interval) - 1);
+    return interval;
+  }
 };
 
-template <int kHidden>
-struct ConditionShared {
-  float* first;   // (n_radial, kHidden)
-  float* scale;   // (kHidden): ones without a norm
-  float* second;  // (kHidden, width)
-  float* end;
+/// What the warps of a block need of one edge.
+struct ConditionEdge {
+  int terms;     // first number of the interval in the table
+  float t;       // place in the interval
+  float factor;  // of the net
+  int types;     // 2^16 type of the source + type of the destination
+};
 
-  static std::size_t bytes(const kernels::EdgeConditionNet<float>& net) {
-    return sizeof(float) * kHidden * static_cast<std::size_t>(net.shape.n_radial + 1 + net.width);
-  }
+/// Shared memory of a block, and the edges that come to it.
+struct ConditionBlock {
+  float* table;
+  ConditionEdge* edges;  // of this thread's warp
+  int lane, part, column;
+  int first, step;  // of the warp's edges
 
-  __device__ ConditionShared(float* memory, const ConditionWeights& w)
-      : first(memory),
-        scale(first + w.shape.n_radial * kHidden),
-        second(scale + kHidden),
-        end(second + kHidden * w.width) {
-    for (int at = static_cast<int>(threadIdx.x); at < w.shape.n_radial * kHidden;
-         at += kConditionThreads) {
-      const int n = at / kHidden, j = at % kHidden;
-      first[at] = j < w.hidden ? w.first[n * w.hidden + j] : 0.0f;
-    }
-    for (int j = static_cast<int>(threadIdx.x); j < kHidden; j += kConditionThreads) {
-      scale[j] = j >= w.hidden ? 0.0f : w.scale != nullptr ? w.scale[j] : 1.0f;
-    }
-    for (int at = static_cast<int>(threadIdx.x); at < kHidden * w.width; at += kConditionThreads) {
-      second[at] = at < w.hidden * w.width ? w.second[at] : 0.0f;
+  static constexpr std::size_t kBytes =
+      sizeof(float) * table_part() + sizeof(ConditionEdge) * kConditionThreads;
+
+  __device__ ConditionBlock(unsigned char* shared, const RadialTable& all)
+      : table(reinterpret_cast<float*>(shared)),
+        edges(reinterpret_cast<ConditionEdge*>(table + table_part()) + threadIdx.x / kWarp * kWarp),
+        lane(static_cast<int>(threadIdx.x) % kWarp),
+        part(static_cast<int>(blockIdx.x) % all.parts),
+        column(part * kTableColumns + lane) {
+    const int blocks = static_cast<int>(gridDim.x) / all.parts;
+    first = static_cast<int>(blockIdx.x) / all.parts * kConditionThreads +
+            static_cast<int>(threadIdx.x) / kWarp * kWarp;
+    step = blocks * kConditionThreads;
+    const auto* from =
+        reinterpret_cast<const float4*>(all.data + static_cast<std::int64_t>(part) * table_part());
+    for (int k = static_cast<int>(threadIdx.x); k < table_part() / 4; k += kConditionThreads) {
+      reinterpret_cast<float4*>(table)[k] = from[k];
     }
     __syncthreads();
   }
 };
 
-/// (mean(x^2) + eps)^(-1/2), or 1 without a norm.
-template <int kHidden>
-__device__ __forceinline__ float hidden_norm(const ConditionWeights& w, const float (&x)[kHidden]) {
-  if (w.scale == nullptr) return 1.0f;
-  float sum = 0;
-#pragma unroll
-  for (int j = 0; j < kHidden; ++j) sum += x[j] * x[j];
-  return 1.0f / math::sqrt_of(sum / static_cast<float>(w.hidden) + w.eps);
-}
-
-/// The hidden layer before its norm and activation.
-template <int kHidden>
-__device__ __forceinline__ void first_layer(const ConditionWeights& w,
-                                            const ConditionShared<kHidden>& shared,
-                                            const RadialFunctions& radial, float (&x)[kHidden]) {
-#pragma unroll
-  for (int j = 0; j < kHidden; ++j) x[j] = 0;
-#pragma unroll 2
-  for (int n = 0; n < w.shape.n_radial; ++n) {
-    const float basis = radial.value(w.frequencies[n]);
-#pragma unroll
-    for (int j = 0; j < kHidden; j += 4) {
-      float v[4];
-      load_numbers<4>(shared.first + n * kHidden + j, v);
-#pragma unroll
-      for (int t = 0; t < 4; ++t) x[j + t] += basis * v[t];
-    }
-  }
-}
-
-template <int kHidden>
-__global__ void __launch_bounds__(kConditionThreads, kHidden <= 64 ? 4 : 2)
-    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, ConditionWeights w) {
+__global__ void __launch_bounds__(kConditionThreads, 1)
+    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all,
+                          TablePlace place) {
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionShared<kHidden> shared(reinterpret_cast<float*>(edge_condition_shared), w);
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kConditionThreads + threadIdx.x;
-       i < args.edges.count; i += static_cast<std::int64_t>(gridDim.x) * kConditionThreads) {
-    const int number = edge_at(args.edges, static_cast<int>(i));
-    const float* src_row = nullptr;
-    const float* dst_row = nullptr;
-    if (w.src_table != nullptr) {
-      src_row = w.src_table + args.type[args.edges.src[number]] * w.width;
-      dst_row = w.dst_table + args.type[args.edges.dst[number]] * w.width;
-    }
-    float hidden[kHidden];
-    float factor = 1;
-    {
-      const EdgeLength edge(w.shape, args.vec, number);
+  const ConditionBlock block(edge_condition_shared, all);
+  const kernels::RadialShape& shape = args.net.shape;
+  const int width = args.net.width;
+  const bool typed = args.net.src_table != nullptr;
+  const bool active = block.column < width;
+  const int column = active ? block.column : 0;
+  for (int first = block.first; first < args.edges.count; first += block.step) {
+    const int count = min(kWarp, args.edges.count - first);
+    if (block.lane < count) {
+      const std::int64_t i = first + block.lane;
+      const int number = edge_at(args.edges, static_cast<int>(i));
+      const EdgeLength edge(shape, args.vec, number);
       const auto envelope = static_cast<float>(
-          math::envelope(edge.length, w.shape.envelope_rcut, w.shape.envelope_exponent));
-      if (w.enveloped) factor = envelope;
-      const double inverse = 1 / edge.norm;
-      float* unit = args.unit + 3 * i;
-      unit[0] = static_cast<float>(edge.x * inverse);
-      unit[1] = static_cast<float>(edge.y * inverse);
-      unit[2] = static_cast<float>(edge.z * inverse);
-      args.envelope[i] = envelope;
-      if (args.length != nullptr) args.length[i] = static_cast<float>(edge.length);
-      first_layer(w, shared, RadialFunctions(w.shape, edge.length), hidden);
-    }
-    const float norm = hidden_norm(w, hidden);
-#pragma unroll
-    for (int j = 0; j < kHidden; ++j) hidden[j] = math::silu(hidden[j] * norm * shared.scale[j]);
-    float* y = args.y + i * w.width;
-    for (int c = 0; c < w.width; c += kConditionColumns) {
-      float sum[kConditionColumns];
-#pragma unroll
-      for (int t = 0; t < kConditionColumns; ++t) sum[t] = 0;
-#pragma unroll
-      for (int j = 0; j < kHidden; ++j) {
-#pragma unroll
-        for (int t = 0; t < kConditionColumns; t += 4) {
-          float v[4];
-          load_numbers<4>(shared.second + j * w.width + c + t, v);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) sum[t + k] += hidden[j] * v[k];
-        }
-      }
-#pragma unroll
-      for (int t = 0; t < kConditionColumns; t += 4) {
-        float bias[4] = {0, 0, 0, 0};
-        if (src_row != nullptr) {
-          float other[4];
-          load_numbers<4>(src_row + c + t, bias);
-          load_numbers<4>(dst_row + c + t, other);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) bias[k] += other[k];
-        }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) bias[k] += factor * sum[t + k];
-        store_numbers<4>(y + c + t, bias);
+          math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
+      ConditionEdge& shared = block.edges[block.lane];
+      shared.terms = place.find(edge.length, &shared.t) * kTableTerms * kTableColumns;
+      shared.factor = args.net.enveloped ? envelope : 1.0f;
+      shared.types =
+          typed ? args.type[args.edges.src[number]] << 16 | args.type[args.edges.dst[number]] : 0;
+      if (block.part == 0) {
+        const double inverse = 1 / edge.norm;
+        float* unit = args.unit + 3 * i;
+        unit[0] = static_cast<float>(edge.x * inverse);
+        unit[1] = static_cast<float>(edge.y * inverse);
+        unit[2] = static_cast<float>(edge.z * inverse);
+        args.envelope[i] = envelope;
+        if (args.length != nullptr) args.length[i] = static_cast<float>(edge.length);
       }
     }
+    __syncwarp();
+    float* y = args.y + static_cast<std::int64_t>(first) * width + column;
+#pragma unroll kEdgesAtOnce
+    for (int e = 0; e < count; ++e) {
+      const ConditionEdge edge = block.edges[e];
+      const float* terms = block.table + edge.terms + block.lane;
+      float value = terms[(kTableTerms - 1) * kTableColumns];
+#pragma unroll
+      for (int m = kTableTerms - 2; m >= 0; --m) {
+        value = value * edge.t + terms[m * kTableColumns];
+      }
+      value *= edge.factor;
+      if (typed) {
+        value += args.net.src_table[(edge.types >> 16) * width + column] +
+                 args.net.dst_table[(edge.types & 0xffff) * width + column];
+      }
+      if (active) y[static_cast<std::int64_t>(e) * width] = value;
+    }
+    __syncwarp();
   }
 }
 
-/// dE/dlength of an edge through its radial functions.
-template <int kHidden>
-__device__ __forceinline__ double radial_gradient(const ConditionWeights& w,
-                                                  const ConditionShared<kHidden>& shared,
-                                                  const RadialFunctions& radial,
-                                                  const float (&grad)[kHidden]) {
-  double result = 0;
-  for (int n = 0; n < w.shape.n_radial; ++n) {
-    float sum[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int j = 0; j < kHidden; j += 4) {
-      float v[4];
-      load_numbers<4>(shared.first + n * kHidden + j, v);
-#pragma unroll
-      for (int t = 0; t < 4; ++t) sum[t] += v[t] * grad[j + t];
-    }
-    result += (sum[0] + sum[1] + (sum[2] + sum[3])) * radial.derivative(w.frequencies[n]);
-  }
-  return result;
-}
-
-/// The hidden layer before its activation is in registers for the narrow nets, in shared memory for
-/// the others.
-template <int kHidden, bool kInRegisters>
-__global__ void __launch_bounds__(kConditionThreads, kHidden <= 32 ? 4 : 2)
-    edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args,
-                                   ConditionWeights w) {
+/// For each edge the sums over the columns of a part: of grad_y times the net's value, and times
+/// its derivative by t. partial (parts, count, 2).
+__global__ void __launch_bounds__(kConditionThreads, 1)
+    edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args, RadialTable all,
+                                   TablePlace place, float* partial) {
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionShared<kHidden> shared(reinterpret_cast<float*>(edge_condition_shared), w);
-  float* const place = shared.end + threadIdx.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kConditionThreads + threadIdx.x;
-       i < args.edges.count; i += static_cast<std::int64_t>(gridDim.x) * kConditionThreads) {
-    const int number = edge_at(args.edges, static_cast<int>(i));
-    const RadialFunctions functions(w.shape, EdgeLength(w.shape, args.vec, number).length);
-    float x[kHidden];
-    first_layer(w, shared, functions, x);
-    const float norm = hidden_norm(w, x);
-    if constexpr (!kInRegisters) {
-#pragma unroll
-      for (int j = 0; j < kHidden; ++j) place[j * kConditionThreads] = x[j];
+  const ConditionBlock block(edge_condition_shared, all);
+  const int width = args.net.width;
+  const bool active = block.column < width;
+  const int column = active ? block.column : 0;
+  constexpr int kSums = 2 * kEdgesAtOnce;
+  for (int first = block.first; first < args.edges.count; first += block.step) {
+    const int count = min(kWarp, args.edges.count - first);
+    const int last = first + min(block.lane, count - 1);
+    {
+      const EdgeLength edge(args.net.shape, args.vec, edge_at(args.edges, last));
+      ConditionEdge& shared = block.edges[block.lane];
+      shared.terms = place.find(edge.length, &shared.t) * kTableTerms * kTableColumns;
     }
-    const auto before = [&](int j) {
-      if constexpr (kInRegisters) {
-        return x[j];
-      } else {
-        return place[j * kConditionThreads];
+    __syncwarp();
+    const float* grad_y = args.grad_y + static_cast<std::int64_t>(first) * width + column;
+    float* out = partial + 2 * (static_cast<std::int64_t>(block.part) * args.edges.count + first);
+    for (int begin = 0; begin < count; begin += kEdgesAtOnce) {
+      float sums[kSums];
+#pragma unroll
+      for (int e = 0; e < kEdgesAtOnce; ++e) {
+        const int at = min(begin + e, count - 1);
+        const float grad = active ? grad_y[static_cast<std::int64_t>(at) * width] : 0.0f;
+        const ConditionEdge edge = block.edges[at];
+        const float* terms = block.table + edge.terms + block.lane;
+        float value = terms[(kTableTerms - 1) * kTableColumns], slope = 0;
+#pragma unroll
+        for (int m = kTableTerms - 2; m >= 0; --m) {
+          slope = slope * edge.t + value;
+          value = value * edge.t + terms[m * kTableColumns];
+        }
+        sums[2 * e] = grad * value;
+        sums[2 * e + 1] = grad * slope;
       }
-    };
-
-    float grad[kHidden];  // of the hidden layer
-#pragma unroll
-    for (int j = 0; j < kHidden; ++j) grad[j] = 0;
-    const float* grad_y = args.grad_y + i * w.width;
-    for (int c = 0; c < w.width; c += 4) {
-      float g[4];
-      load_numbers<4>(grad_y + c, g);
-#pragma unroll
-      for (int j = 0; j < kHidden; ++j) {
-        float v[4];
-        load_numbers<4>(shared.second + j * w.width + c, v);
-#pragma unroll
-        for (int t = 0; t < 4; ++t) grad[j] += g[t] * v[t];
-      }
+      const float sum = warp_sum_each(sums);
+      const int k = block.lane / (kWarp / kSums);
+      if (block.lane % (kWarp / kSums) == 0 && begin + k / 2 < count) out[2 * begin + k] = sum;
     }
-    const float factor = w.enveloped ? args.envelope[i] : 1.0f;
-    float grad_factor = 0, along = 0;
-#pragma unroll
-    for (int j = 0; j < kHidden; ++j) {
-      const float value = before(j) * norm * shared.scale[j];
-      const float s = math::sigmoid(value);
-      grad_factor += value * s * grad[j];
-      grad[j] = factor * grad[j] * math::silu_derivative(value, s) * shared.scale[j];
-      along += grad[j] * before(j);
-    }
-    if (w.scale != nullptr) {
-      const float pull = norm * norm * norm * along / static_cast<float>(w.hidden);
-#pragma unroll
-      for (int j = 0; j < kHidden; ++j) grad[j] = norm * grad[j] - pull * before(j);
-    }
-    float grad_envelope = args.grad_envelope != nullptr ? args.grad_envelope[i] : 0.0f;
-    if (w.enveloped) grad_envelope += grad_factor;
-    const EdgeLength edge(w.shape, args.vec, number);
-    double radial = radial_gradient(w, shared, functions, grad) +
-                    grad_envelope * math::envelope_dr(edge.length, w.shape.envelope_rcut,
-                                                      w.shape.envelope_exponent);
-    if (args.grad_length != nullptr) radial += args.grad_length[i];
-    double unit[3] = {0, 0, 0}, torque[3] = {0, 0, 0};
-#pragma unroll
-    for (int a = 0; a < 3; ++a) {
-      if (args.grad_unit != nullptr) unit[a] = args.grad_unit[3 * i + a];
-      if (args.torque != nullptr) torque[a] = args.torque[3 * i + a];
-    }
-    add_edge_gradient(w.shape, edge, radial, unit, torque,
-                      args.grad_vec + 3 * static_cast<std::int64_t>(number));
+    __syncwarp();
   }
 }
 
-/// Body for the padded width of the hidden layer.
-template <class Body>
-void with_hidden(int hidden, Body&& body) {
-  if (hidden <= 32) return body(std::integral_constant<int, 32>{});
-  if (hidden <= 64) return body(std::integral_constant<int, 64>{});
-  if (hidden <= 96) return body(std::integral_constant<int, 96>{});
-  DPA4_EXPECTS(hidden <= 128);
-  return body(std::integral_constant<int, 128>{});
+/// Adds up the parts and goes on to dE/dvec.
+__global__ void __launch_bounds__(kBlock)
+    edge_condition_gradient_kernel(kernels::EdgeConditionBackwardArgs<float> args, int parts,
+                                   TablePlace place, const float* partial) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
+  if (i >= args.edges.count) return;
+  const kernels::RadialShape& shape = args.net.shape;
+  float along_value = 0, along_slope = 0;
+  for (int part = 0; part < parts; ++part) {
+    const float* sums = partial + 2 * (static_cast<std::int64_t>(part) * args.edges.count + i);
+    along_value += sums[0];
+    along_slope += sums[1];
+  }
+  const int number = edge_at(args.edges, static_cast<int>(i));
+  const EdgeLength edge(shape, args.vec, number);
+  const double factor = args.net.enveloped ? args.envelope[i] : 1.0f;
+  double radial = factor * along_slope * 2 * place.per_length;
+  float grad_envelope = args.grad_envelope != nullptr ? args.grad_envelope[i] : 0.0f;
+  if (args.net.enveloped) grad_envelope += along_value;
+  radial +=
+      grad_envelope * math::envelope_dr(edge.length, shape.envelope_rcut, shape.envelope_exponent);
+  if (args.grad_length != nullptr) radial += args.grad_length[i];
+  double unit[3] = {0, 0, 0}, torque[3] = {0, 0, 0};
+#pragma unroll
+  for (int a = 0; a < 3; ++a) {
+    if (args.grad_unit != nullptr) unit[a] = args.grad_unit[3 * i + a];
+    if (args.torque != nullptr) torque[a] = args.torque[3 * i + a];
+  }
+  add_edge_gradient(shape, edge, radial, unit, torque,
+                    args.grad_vec + 3 * static_cast<std::int64_t>(number));
 }
 
-template <int kHidden>
-inline constexpr bool kHiddenInRegisters = kHidden <= 64;
-
-template <int kHidden>
-std::size_t backward_shared_bytes(const kernels::EdgeConditionNet<float>& net) {
-  return ConditionShared<kHidden>::bytes(net) +
-         (kHiddenInRegisters<kHidden> ? 0 : sizeof(float) * kHidden * kConditionThreads);
+/// Blocks of the kernels above: whole sets of parts, as many as the device holds at once.
+std::int64_t condition_blocks(int count, int parts) {
+  const std::int64_t sets = std::max(multiprocessors() / parts, 1);
+  return std::min(divide_up(count, kConditionThreads), sets) * parts;
 }
 
-/// True for nets that the kernels above know.
+/// The table of a net, if it is to be used.
 template <class Real>
-bool is_fused(const kernels::EdgeConditionNet<Real>& net) {
+RadialTable table_of(const kernels::EdgeConditionNet<Real>& net) {
   if constexpr (sizeof(Real) == 4) {
-    if (net.n_layers != 1 || net.hidden() > 128 || net.width % kConditionColumns != 0) return false;
-    bool fits = false;
-    with_hidden(net.hidden(), [&](auto hidden) {
-      fits = backward_shared_bytes<decltype(hidden)::value>(net) <= kConditionShared;
-    });
-    return fits;
+    return radial_table(net);
   } else {
     static_cast<void>(net);
-    return false;
+    return {};
   }
-}
-
-/// Blocks that go through `tiles` tiles: as many as the device holds at once.
-std::int64_t condition_blocks(std::int64_t tiles, std::size_t shared_bytes) {
-  constexpr std::size_t kMultiprocessorShared = 224 * 1024;
-  const auto resident = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(kMultiprocessorShared / (shared_bytes + 1024)), 1, 4);
-  return std::min(tiles, resident * multiprocessors());
 }
 
 template <Arithmetic kArithmetic, class Real>
 std::int64_t edge_condition_work(const kernels::EdgeConditionNet<Real>& net, int count,
                                  bool backward) {
-  return is_fused(net) ? 0 : kernels::EdgeConditionArrays<Real>::size(net, count, backward);
+  const RadialTable table = table_of(net);
+  if (table.data == nullptr) return kernels::EdgeConditionArrays<Real>::size(net, count, backward);
+  return backward ? std::int64_t{2} * table.parts * count : 0;
 }
 
 /// The operations of the composition.
@@ -338,37 +252,32 @@ const kernels::KernelTable<Real>& edge_condition_operations() {
 
 template <Arithmetic kArithmetic, class Real>
 void edge_condition(const kernels::EdgeConditionArgs<Real>& args, kernels::Stream stream) {
-  if constexpr (sizeof(Real) == 4) {
-    if (is_fused(args.net)) {
-      return with_hidden(args.net.hidden(), [&](auto hidden) {
-        constexpr int kHidden = decltype(hidden)::value;
-        const std::size_t bytes = ConditionShared<kHidden>::bytes(args.net);
-        launch("edge_condition", edge_condition_kernel<kHidden>,
-               condition_blocks(divide_up(args.edges.count, kConditionThreads), bytes),
-               kConditionThreads, bytes, stream, args, ConditionWeights(args.net));
-      });
-    }
+  const RadialTable table = table_of(args.net);
+  if (table.data == nullptr) {
+    kernels::edge_condition_steps(edge_condition_operations<kArithmetic, Real>(), args, stream);
+  } else if constexpr (sizeof(Real) == 4) {
+    launch("edge_condition", edge_condition_kernel, condition_blocks(args.edges.count, table.parts),
+           kConditionThreads, ConditionBlock::kBytes, stream, args, table,
+           TablePlace(args.net.shape));
   }
-  kernels::edge_condition_steps(edge_condition_operations<kArithmetic, Real>(), args, stream);
 }
 
 template <Arithmetic kArithmetic, class Real>
 void edge_condition_backward(const kernels::EdgeConditionBackwardArgs<Real>& args,
                              kernels::Stream stream) {
-  if constexpr (sizeof(Real) == 4) {
-    if (is_fused(args.net)) {
-      return with_hidden(args.net.hidden(), [&](auto hidden) {
-        constexpr int kHidden = decltype(hidden)::value;
-        const std::size_t bytes = backward_shared_bytes<kHidden>(args.net);
-        launch("edge_condition_backward",
-               edge_condition_backward_kernel<kHidden, kHiddenInRegisters<kHidden>>,
-               condition_blocks(divide_up(args.edges.count, kConditionThreads), bytes),
-               kConditionThreads, bytes, stream, args, ConditionWeights(args.net));
-      });
-    }
+  const RadialTable table = table_of(args.net);
+  if (table.data == nullptr) {
+    kernels::edge_condition_backward_steps(edge_condition_operations<kArithmetic, Real>(), args,
+                                           stream);
+  } else if constexpr (sizeof(Real) == 4) {
+    const TablePlace place(args.net.shape);
+    launch("edge_condition_backward", edge_condition_backward_kernel,
+           condition_blocks(args.edges.count, table.parts), kConditionThreads,
+           ConditionBlock::kBytes, stream, args, table, place, args.work);
+    launch("edge_condition_backward", edge_condition_gradient_kernel,
+           divide_up(args.edges.count, kBlock), kBlock, 0, stream, args, table.parts, place,
+           static_cast<const float*>(args.work));
   }
-  kernels::edge_condition_backward_steps(edge_condition_operations<kArithmetic, Real>(), args,
-                                         stream);
 }
 
 #define DPA4_INSTANTIATE(arithmetic, Real)                                                      \

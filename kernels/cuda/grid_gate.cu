@@ -30,12 +30,24 @@ void grid_gate_backward(const kernels::GridGateBackwardArgs<Real>& args, kernels
     const Real first = args.grad_y[at];
     args.grad_scalars[2 * row + c] = first * b * math::silu_derivative(a, open);
     args.grad_scalars[2 * row + width + c] = first * a * open;
+    // All loads of a batch are on their way before the first store, which the compiler cannot see
+    // to be allowed.
+    constexpr int kBatch = 8;
     Real along = 0;
-    for (int i = 0; i < size; ++i) {
-      const std::int64_t place = at + static_cast<std::int64_t>(i) * width;
-      const Real grad = args.grad_y[place];
-      along += grad * args.coefficient[place];
-      args.grad_coefficient[place] = gate * grad;
+    for (int first = 0; first < size; first += kBatch) {
+      Real grad[kBatch], coefficient[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const std::int64_t place = at + static_cast<std::int64_t>(min(first + i, size - 1)) * width;
+        grad[i] = args.grad_y[place];
+        coefficient[i] = args.coefficient[place];
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        if (first + i >= size) break;
+        along += grad[i] * coefficient[i];
+        args.grad_coefficient[at + static_cast<std::int64_t>(first + i) * width] = gate * grad[i];
+      }
     }
     args.grad_logit[row + c] = math::gate_logit_gradient(along, gate);
   });

@@ -191,19 +191,35 @@ class HopperGroup {
 
   template <int kColumns, class Store>
   __device__ __forceinline__ void finish(const GemmShape& shape, int batch, int row,
-                                         int column_first, float scale,
-                                         const float (&sum)[kColumns / 2],
+                                         int column_first, float scale, float (&sum)[kColumns / 2],
                                          const Store& store) const {
+    const auto for_pairs = [&](const auto& visit) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (row + 8 * h >= shape.m) continue;
+      for (int h = 0; h < 2; ++h) {
+        if (row + 8 * h >= shape.m) continue;
 #pragma unroll
-      for (int j = 0; j < kColumns / 8; ++j) {
-        const int column = column_first + 8 * j + 2 * (lane_ % 4);
-        if (column >= shape.n) continue;
-        const float values[2] = {sum[4 * j + 2 * h] * scale, sum[4 * j + 2 * h + 1] * scale};
-        store.template put<2>(batch, row + 8 * h, column, values);
+        for (int j = 0; j < kColumns / 8; ++j) {
+          const int column = column_first + 8 * j + 2 * (lane_ % 4);
+          if (column < shape.n) visit(row + 8 * h, column, &sum[4 * j + 2 * h]);
+        }
       }
+    };
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) sum[i] *= scale;
+    if constexpr (ReadsFirst<Store>) {
+      float old[kColumns / 2];
+      for_pairs([&](int r, int column, float* values) {
+        store.template old<2>(batch, r, column, old + (values - sum));
+      });
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) sum[i] += old[i];
+      for_pairs([&](int r, int column, const float* values) {
+        store.template set<2>(batch, r, column, values);
+      });
+    } else {
+      for_pairs([&](int r, int column, const float* values) {
+        store.template put<2>(batch, r, column, values);
+      });
     }
   }
 

@@ -42,7 +42,10 @@ struct StackShared {
       Kernel::kHasScalars && !Kernel::kBackward ? kPlan.scalars * kPairBytes : 0;
   static constexpr int kChunkBytes = stack_chunk_bytes(kPlan.tile);
   static constexpr int kFixed = kPlan.row_groups * (kRowBytes + kScalarBytes) + 3072;
-  static constexpr int kStages = std::min((kStackShared - kFixed) / kChunkBytes, 16);
+  // Whole turns of the warpgroups that share the columns, so that a buffer is always used by the
+  // same one: it could take a chunk meant for another, two turns before its own, for its own.
+  static constexpr int kStages = std::min((kStackShared - kFixed) / kChunkBytes, 16) /
+                                 kPlan.column_groups * kPlan.column_groups;
   static_assert(kStages >= 2 * kPlan.column_groups, "too little shared memory");
 
   alignas(128) unsigned char chunk[kStages][kChunkBytes];
@@ -141,8 +144,10 @@ class StackGroup {
 
   __device__ __forceinline__ void backward() {
     float value[kNumbers];
+    float grad[Kernel::kHoldsGradient ? kNumbers : 1];
     load_rows(value);
     for (int layer = call_.n_layers - 1; layer >= 0; --layer) {
+      if constexpr (Kernel::kHoldsGradient) copy(value, grad);
       if (layer + 1 < call_.n_layers) {
         if constexpr (kVector) {
           close_vectors(value, layer);
@@ -154,7 +159,16 @@ class StackGroup {
       rows_product(value);
       const float scale = call_.inverse_scale[2 * layer];
       const float factor[2] = {inverse_[0] * scale, inverse_[1] * scale};
-      add_to_rows(value, factor);
+      if constexpr (Kernel::kHoldsGradient) {
+#pragma unroll
+        for (int i = 0; i < kNumbers; ++i) value[i] = grad[i] + value[i] * factor[i / 2 % 2];
+      } else {
+        add_to_rows(value, factor);
+      }
+    }
+    if constexpr (Kernel::kHoldsGradient) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) put_all_in_memory(value, h, valid_[h], row(h));
     }
   }
 
@@ -220,7 +234,14 @@ class StackGroup {
     }
     return best;
   }
-  static constexpr int kFree = Kernel::kGroupRegisters - 48 - kNumbers;  // besides the value
+  static constexpr int kFree =
+      Kernel::kGroupRegisters - 48 - (Kernel::kHoldsGradient ? 2 : 1) * kNumbers;
+
+  static __device__ __forceinline__ void copy(const float (&from)[kNumbers],
+                                              float (&to)[kNumbers]) {
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) to[i] = from[i];
+  }
 
   // ---- rows in shared memory
 
@@ -796,6 +817,9 @@ struct StackConfiguration {
                                          : kPlan.groups() == 3 ? 160
                                                                : 112;
   static constexpr int kFetchRegisters = kPlan.groups() == 2 ? 24 : 32;
+  /// The gradient stays in registers from the first layer to the last, where they suffice; else it
+  /// is in memory while a layer's products are made.
+  static constexpr bool kHoldsGradient = kBackward && kPlan.own() + 96 <= kGroupRegisters;
 };
 
 template <class Kernel>

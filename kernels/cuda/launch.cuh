@@ -57,10 +57,10 @@ void for_items(const char* name, std::int64_t n, kernels::Stream stream, const F
 }
 
 template <class F>
-__global__ void __launch_bounds__(kBlock) rows_kernel(int n_rows, int width, F f) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (row >= n_rows) return;
-  for (int c = threadIdx.x; c < width; c += blockDim.x) f(static_cast<int>(row), c);
+__global__ void __launch_bounds__(kBlock) rows_kernel(int n_rows, int width, int parts, F f) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x / parts) * blockDim.y + threadIdx.y;
+  const int c = static_cast<int>(blockIdx.x % parts * blockDim.x + threadIdx.x);
+  if (row < n_rows && c < width) f(static_cast<int>(row), c);
 }
 
 /// f(row, c) for row = 0..n_rows-1, c = 0..width-1: neighboring threads take neighboring c.
@@ -69,8 +69,9 @@ void for_rows(const char* name, int n_rows, int width, kernels::Stream stream, c
   if (n_rows <= 0 || width <= 0) return;
   int across = 1;
   while (across < width && across < kBlock) across *= 2;
-  launch(name, rows_kernel<F>, divide_up(n_rows, kBlock / across), dim3(across, kBlock / across), 0,
-         stream, n_rows, width, f);
+  const int parts = static_cast<int>(divide_up(width, across));
+  launch(name, rows_kernel<F>, divide_up(n_rows, kBlock / across) * parts,
+         dim3(across, kBlock / across), 0, stream, n_rows, width, parts, f);
 }
 
 template <class F>

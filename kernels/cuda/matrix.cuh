@@ -109,23 +109,42 @@ struct LoadMatrix {
 /// A matrix in memory as the result.
 template <class Real, bool kAccumulate>
 struct StoreMatrix {
+  static constexpr bool kReads = kAccumulate;  // put adds to what `old` gives
+
   Real* data;
   std::int64_t ld;
   std::int64_t stride;
 
+  __device__ __forceinline__ Real* at(int batch, int row, int column) const {
+    return data + batch * stride + row * ld + column;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void old(int batch, int row, int column, Real* values) const {
+    load_numbers<kCount>(at(batch, row, column), values);
+  }
+  template <int kCount>
+  __device__ __forceinline__ void set(int batch, int row, int column, const Real* values) const {
+    store_numbers<kCount>(at(batch, row, column), values);
+  }
   template <int kCount>
   __device__ __forceinline__ void put(int batch, int row, int column, const Real* values) const {
-    Real* to = data + batch * stride + row * ld + column;
     if constexpr (kAccumulate) {
       Real sum[kCount];
-      load_numbers<kCount>(to, sum);
+      old<kCount>(batch, row, column, sum);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sum[i] += values[i];
-      store_numbers<kCount>(to, sum);
+      set<kCount>(batch, row, column, sum);
     } else {
-      store_numbers<kCount>(to, values);
+      set<kCount>(batch, row, column, values);
     }
   }
+};
+
+/// A Store that can be asked for all it will add to before anything is written, which is much
+/// faster than one element after another.
+template <class Store>
+concept ReadsFirst = requires {
+  requires Store::kReads;
 };
 
 }  // namespace dpa4::cuda

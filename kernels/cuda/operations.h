@@ -12,6 +12,12 @@ std::int64_t so2_stack_work(const kernels::MessageShape& shape);
 template <Arithmetic kArithmetic>
 std::int64_t grid_product_work(const kernels::GridShape& shape);
 
+template <class Real>
+void cut_nodes(const kernels::CutNodesArgs<Real>& args, kernels::Stream stream);
+template <class Real>
+void pad_edges(const kernels::PadEdgesArgs<Real>& args, kernels::Stream stream);
+template <class Real>
+void kept_rows(const kernels::KeptRowsArgs<Real>& args, kernels::Stream stream);
 template <Arithmetic kArithmetic, class Real>
 void gemm(const kernels::GemmArgs<Real>& args, kernels::Stream stream);
 template <class Real>

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/coefficients.cuh"
 #include "kernels/cuda/degree_operations.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/local_frame.cuh"
+#include "kernels/cuda/matrix.cuh"
 
 namespace dpa4::cuda {
 
@@ -28,6 +31,37 @@ struct ChannelSizes {
 template <int kLmax>
 __host__ __device__ constexpr int edge_coefficients(bool scale, int rank) {
   return math::wigner_size(kLmax) + (scale ? 0 : mixing_size(kLmax) * rank);
+}
+
+/// Least lanes that share an edge in the kernels whose lanes have more than a channel.
+inline constexpr int kFewestLanes = 8;
+
+/// Can numbers from here on be read kVector at a time?
+template <int kVector, class Real>
+bool is_aligned(const Real* numbers) {
+  return reinterpret_cast<std::uintptr_t>(numbers) % (kVector * sizeof(Real)) == 0;
+}
+
+/// Stores a vector at once, which the compiler takes apart where its numbers come from different
+/// places.
+__device__ __forceinline__ void store_vector(float* to, const float (&from)[4]) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(to)), "f"(from[0]), "f"(from[1]), "f"(from[2]),
+                 "f"(from[3])
+               : "memory");
+}
+__device__ __forceinline__ void store_vector(float* to, const float (&from)[2]) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};"
+               :
+               : "l"(__cvta_generic_to_global(to)), "f"(from[0]), "f"(from[1])
+               : "memory");
+}
+__device__ __forceinline__ void store_vector(double* to, const double (&from)[2]) {
+  asm volatile("st.global.v2.f64 [%0], {%1, %2};"
+               :
+               : "l"(__cvta_generic_to_global(to)), "d"(from[0]), "d"(from[1])
+               : "memory");
 }
 
 /// A group of threads an edge, a thread a channel.
@@ -431,6 +465,308 @@ __global__ void __launch_bounds__(kThreads, backward_blocks<kLmax, kThreads, Rea
   }
 }
 
+/// Sums kCount values (a multiple of 8) over the 2^k >= 8 lanes that share an edge: v[j] becomes
+/// the sum of the lanes' v[octet_place<kCount>(lane) + j] for j < kCount / 8. Destroys the rest.
+template <int kCount, class Real>
+__device__ __forceinline__ void sum_over_octets(Real (&v)[kCount], int lane, int lanes) {
+  math::static_for<3>([&](auto index) {
+    constexpr int kBit = 1 << decltype(index)::value, kHalf = kCount / (2 * kBit);
+    const bool upper = (lane & kBit) != 0;
+#pragma unroll
+    for (int j = 0; j < kHalf; ++j) {
+      const Real sent = upper ? v[j] : v[j + kHalf];
+      const Real kept = upper ? v[j + kHalf] : v[j];
+      v[j] = kept + __shfl_xor_sync(kAllLanes, sent, kBit);
+    }
+  });
+#pragma unroll
+  for (int step = 8; step < kWarp; step *= 2) {
+    if (step >= lanes) return;
+#pragma unroll
+    for (int j = 0; j < kCount / 8; ++j) v[j] += __shfl_xor_sync(kAllLanes, v[j], step);
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ int octet_place(int lane) {
+  return ((lane & 1) * 4 + (lane & 2) + (lane >> 2 & 1)) * (kCount / 8);
+}
+
+/// Degree kL of kVector channels, rows `stride` apart from `x` on.
+template <int kL, int kVector, class Real>
+__device__ __forceinline__ void load_degree(const Real* x, int stride,
+                                            Real (&values)[kVector][2 * kL + 1]) {
+#pragma unroll
+  for (int k = 0; k <= 2 * kL; ++k) {
+    Real row[kVector];
+    load_numbers<kVector>(x + (kL * kL + k) * stride, row);
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) values[v][k] = row[v];
+  }
+}
+
+/// to[d, c] += the sum over a block's groups of threads (threadIdx.y), in their order, of what the
+/// thread with the channels c holds.
+template <int kRows, int kVector>
+__device__ __forceinline__ void add_group_sums(float* shared, const float (&sums)[kVector][kRows],
+                                               int channels, float* to) {
+  const int lane = static_cast<int>(threadIdx.x), group = static_cast<int>(threadIdx.y);
+  const int threads = static_cast<int>(blockDim.x * blockDim.y);
+  __syncthreads();
+#pragma unroll
+  for (int d = 0; d < kRows; ++d) {
+    float values[kVector];
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) values[v] = sums[v][d];
+    store_numbers<kVector>(shared + (group * kRows + d) * channels + kVector * lane, values);
+  }
+  __syncthreads();
+  for (int k = kVector * (group * static_cast<int>(blockDim.x) + lane); k < kRows * channels;
+       k += kVector * threads) {
+    float total[kVector];
+    load_numbers<kVector>(to + k, total);
+    for (int g = 0; g < static_cast<int>(blockDim.y); ++g) {
+      float values[kVector];
+      load_numbers<kVector>(shared + g * kRows * channels + k, values);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) total[v] += values[v];
+    }
+    store_numbers<kVector>(to + k, total);
+  }
+}
+
+/// Threads of a block of the vector kernel, its channels of a lane, and its blocks that should fit
+/// a multiprocessor: as many as leave all numbers of a thread in registers.
+inline constexpr int kMixVectorBlock = kBlock / 2;
+inline constexpr int kMostVectorDegree = 4;
+template <int kLmax>
+inline constexpr int kMixVector = kLmax <= 2 ? 4 : 2;
+template <int kLmax>
+constexpr int mix_vector_blocks() {
+  return kLmax == 1 ? 5 : kLmax <= 3 ? 3 : 2;
+}
+
+/// Shared memory of the vector kernel in elements: the source's features, the coefficients of the
+/// groups' edges (an odd number of 16 bytes, so that the edges of a warp meet other banks), and
+/// twice `staged` vectors of a thread; in the end the groups' sums.
+template <int kLmax, int kVector>
+struct MixVectorMemory {
+  int place, elements;
+
+  MixVectorMemory(int coefficients, int hidden, int groups, int staged)
+      : place(Coefficients<float>::size(coefficients) + 4),
+        elements(full_rows(kLmax) * hidden + groups * place +
+                 2 * staged * kVector * kMixVectorBlock) {
+    elements = std::max(elements, full_rows(kLmax) * hidden * groups);
+  }
+};
+
+/// Rows of an edge that a thread of the vector kernel reads ahead.
+template <int kLmax, bool kScale>
+inline constexpr int kMixStaged = local_rows(kLmax) + (kScale ? kLmax + 1 : 0);
+
+/// rotate_mix_backward where the lanes of a warp, or some of them, hold all channels of an edge,
+/// kVector each, and the rank is 1. A block a source, its groups of lanes take turns with the
+/// edges.
+template <int kLmax, bool kScale, int kVector>
+__global__ void __launch_bounds__(kMixVectorBlock, mix_vector_blocks<kLmax>())
+    rotate_mix_backward_vector_kernel(kernels::RotateMixBackwardArgs<float> args,
+                                      ChannelSizes sizes, MixVectorMemory<kLmax, kVector> memory) {
+  using Real = float;
+  constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
+  constexpr int kWigner = math::wigner_size(kLmax);
+  constexpr int kMixing = kScale ? 0 : mixing_size(kLmax);
+  constexpr int kSums = (kMixing + 3 + 7) / 8 * 8;
+  constexpr int kStep = kVector * kMixVectorBlock;  // from a staged row to the next
+  extern __shared__ __align__(16) unsigned char rotate_mix_shared[];
+  Real* const shared = reinterpret_cast<Real*>(rotate_mix_shared);
+  Real* const x = shared;
+  const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
+  const int groups = static_cast<int>(blockDim.y), group = static_cast<int>(threadIdx.y);
+  const int thread = group * lanes + lane, c = lane * kVector, f = c / sizes.width;
+  const int node = args.edges.node_first + static_cast<int>(blockIdx.x);
+  const Segment segment(args.edges, node);
+  if (segment.begin >= segment.end) return;
+  Real* const places = shared + kFull * sizes.hidden;
+  Coefficients<Real> next(places + group * memory.place, edge_coefficients<kLmax>(kScale, 1), lane,
+                          lanes);
+  Real* staged = places + groups * memory.place + kVector * thread;
+  Real* staging = staged + kMixStaged<kLmax, kScale> * kStep;
+  const Real* const grad_u = args.grad_u +
+                             static_cast<std::int64_t>(f) * args.edges.count * kRows * sizes.width +
+                             (c - f * sizes.width);
+  const auto start = [&](int i) {
+    const std::int64_t at = i < segment.end ? i : segment.begin;  // an edge that exists
+    const Real* const radial = args.radial + at * args.ld_radial;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      copy_async<kVector>(staging + r * kStep, grad_u + (at * kRows + r) * sizes.width);
+    }
+    next.start(args.wigner + at * kWigner, 0, kWigner);
+    if constexpr (kScale) {
+#pragma unroll
+      for (int l = 0; l <= kLmax; ++l) {
+        copy_async<kVector>(staging + (kRows + l) * kStep, radial + l * sizes.hidden + c);
+      }
+    } else {
+      next.start(radial, kWigner, kMixing);
+    }
+  };
+  start(segment.begin + group);
+  const std::int64_t row = static_cast<std::int64_t>(node) * kFull * sizes.hidden;
+  for (int k = kVector * thread; k < kFull * sizes.hidden; k += kVector * kMixVectorBlock) {
+    Real values[kVector];
+    load_numbers<kVector>(args.x + row + k, values);
+    store_numbers<kVector>(x + k, values);
+  }
+  Real basis[kVector];
+  if constexpr (!kScale) load_numbers<kVector>(args.channel_basis + c, basis);
+  Real grad_x[kVector][kFull];
+#pragma unroll
+  for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+    for (int d = 0; d < kFull; ++d) grad_x[v][d] = 0;
+  }
+  __syncthreads();
+
+  for (int first = segment.begin; first < segment.end; first += groups) {
+    const int i = first + group;
+    const bool valid = i < segment.end;
+    const std::int64_t at = valid ? i : segment.begin;  // an edge that exists, to read from
+    Real* const grad_radial = args.grad_radial + at * args.ld_radial;
+    Real* const torque = args.torque + 3 * at;
+    Real torque_before[kSums / 8];
+#pragma unroll
+    for (int j = 0; j < kSums / 8; ++j) {
+      const int a = octet_place<kSums>(lane) + j - kMixing;
+      torque_before[j] = a >= 0 && a < 3 && lane < 8 ? torque[a] : Real(0);
+    }
+    const Real* const wigner = next.take();
+    Real* const filled = staging;
+    staging = staged;
+    staged = filled;
+    if (first + groups < segment.end) start(i + groups);
+
+    Real grad[kVector][kRows];  // of u, times the channel basis
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      Real values[kVector];
+      load_numbers<kVector>(staged + r * kStep, values);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) {
+        const Real value = kScale ? values[v] : basis[v] * values[v];
+        grad[v][r] = valid ? value : Real(0);
+      }
+    }
+    Real local[kVector][kRows];  // rows |m| <= 1 of D x
+    math::static_for<kLmax + 1>([&](auto degree) {
+      constexpr int l = decltype(degree)::value;
+      Real source[kVector][2 * l + 1];
+      load_degree<l, kVector>(x + c, sizes.hidden, source);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) {
+        if constexpr (l == 0) {
+          local[v][0] = source[v][0];
+        } else {
+          rotate_degree<kLmax, l>(wigner, source[v], local[v]);
+        }
+      }
+    });
+    Real sums[kSums];  // gradients of the mixing coefficients, then the torque
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) sums[j] = 0;
+    Real grad_local[kVector][kRows];
+    if constexpr (kScale) {
+#pragma unroll
+      for (int l = 0; l <= kLmax; ++l) {
+        Real scale[kVector], total[kVector];
+        load_numbers<kVector>(staged + (kRows + l) * kStep, scale);
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) {
+          total[v] = 0;
+#pragma unroll
+          for (int k = 0; k < (l == 0 ? 1 : 3); ++k) {
+            const int r = local_row(kLmax, l, k);
+            total[v] += grad[v][r] * local[v][r];
+            grad_local[v][r] = grad[v][r] * scale[v];
+          }
+        }
+        if (valid) store_vector(grad_radial + l * sizes.hidden + c, total);
+      }
+    } else {
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) grad_local[v][r] = 0;
+      }
+      visit_mixing<kLmax>([&](int in, int out, int place) {
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) sums[place] += local[v][in] * grad[v][out];
+      });
+      visit_mixing<kLmax>([&](int in, int out, int place) {
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) {
+          grad_local[v][in] += wigner[kWigner + place] * grad[v][out];
+        }
+      });
+    }
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) grad_x[v][0] += grad_local[v][0];
+    math::static_for<kLmax>([&](auto degree) {
+      constexpr int l = decltype(degree)::value + 1;
+      Real source[kVector][2 * l + 1], turned[kVector][2 * l + 1];
+      load_degree<l, kVector>(x + c, sizes.hidden, source);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) {
+        rotate_degree_back<kLmax, l>(wigner, grad_local[v], turned[v]);
+#pragma unroll
+        for (int k = 0; k <= 2 * l; ++k) grad_x[v][l * l + k] += turned[v][k];
+      }
+      math::visit_generators<l>([&](int axis, int r, int column, double value) {
+        Real product = 0;
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) product += turned[v][l + r] * source[v][l + column];
+        sums[kMixing + axis] += static_cast<Real>(value) * product;
+      });
+    });
+    sum_over_octets(sums, lane, lanes);
+    if (lane < 8 && valid) {
+#pragma unroll
+      for (int j = 0; j < kSums / 8; ++j) {
+        const int t = octet_place<kSums>(lane) + j;
+        if (t < kMixing) grad_radial[t] = sums[j];
+        if (t >= kMixing && t < kMixing + 3) torque[t - kMixing] = torque_before[j] + sums[j];
+      }
+    }
+  }
+
+  add_group_sums(shared, grad_x, sizes.hidden, args.grad_x + row);
+}
+
+/// Launches the vector kernel where it can do the call.
+template <int kLmax, bool kScale>
+bool rotate_mix_backward_vector(const kernels::RotateMixBackwardArgs<float>& args,
+                                kernels::Stream stream) {
+  constexpr int kVector = kMixVector<kLmax>;
+  const ChannelSizes sizes(args.shape);
+  const int lanes = sizes.hidden / kVector;
+  const bool fits = sizes.width % kVector == 0 && kWarp % std::max(lanes, 1) == 0 &&
+                    lanes >= kFewestLanes && (kScale || sizes.rank == 1);
+  const bool aligned =
+      is_aligned<kVector>(args.x) && is_aligned<kVector>(args.grad_x) &&
+      is_aligned<kVector>(args.grad_u) && is_aligned<kVector>(args.channel_basis) &&
+      (!kScale || (args.ld_radial % kVector == 0 && is_aligned<kVector>(args.radial) &&
+                   is_aligned<kVector>(args.grad_radial)));
+  if (!fits || !aligned) return false;
+  const int groups = kMixVectorBlock / lanes;
+  const MixVectorMemory<kLmax, kVector> memory(edge_coefficients<kLmax>(kScale, 1), sizes.hidden,
+                                               groups, kMixStaged<kLmax, kScale>);
+  launch("rotate_mix_backward", rotate_mix_backward_vector_kernel<kLmax, kScale, kVector>,
+         args.edges.node_count, dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(groups)),
+         sizeof(float) * static_cast<std::size_t>(memory.elements), stream, args, sizes, memory);
+  return true;
+}
+
 template <int kLmax, class Real>
 void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Stream stream) {
   const ChannelSizes sizes(args.shape);
@@ -454,6 +790,12 @@ template <int kLmax, class Real>
 void rotate_mix_backward_of_degree(const kernels::RotateMixBackwardArgs<Real>& args,
                                    kernels::Stream stream) {
   const bool scale = args.shape.mixing == kernels::RadialMixing::kScale;
+  if constexpr (sizeof(Real) == 4 && kLmax <= kMostVectorDegree) {
+    if (scale ? rotate_mix_backward_vector<kLmax, true>(args, stream)
+              : rotate_mix_backward_vector<kLmax, false>(args, stream)) {
+      return;
+    }
+  }
   const ChannelSizes sizes(args.shape);
   const ChannelGroups groups(sizes.hidden, kRotationBlock<kLmax>);
   const int sums =

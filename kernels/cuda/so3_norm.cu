@@ -6,7 +6,7 @@
 namespace dpa4::cuda {
 
 /// One block a node.
-inline constexpr int kNormThreads = 128;
+inline constexpr int kNormThreads = 256;
 
 /// Sum over the threads of the block, the same bits in every thread. `shared` has a place a warp.
 template <class Real>

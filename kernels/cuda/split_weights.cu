@@ -9,6 +9,7 @@
 #include "kernels/cuda/hopper_stack_weights.h"
 #include "kernels/cuda/hopper_weights.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/radial_table.h"
 #include "kernels/cuda/split_gemm.cuh"
 #include "kernels/cuda/weight_memory.h"
 
@@ -249,8 +250,11 @@ void forget_weights(const void* data, std::size_t bytes) {
   const auto* last = reinterpret_cast<const float*>(begin + bytes);
   store().forget(first, last);
   forget_stack_weights(first, last);
+  forget_radial_tables(first, last);
 }
 
-std::int64_t split_weight_bytes() { return store().bytes() + stack_weight_bytes(); }
+std::int64_t split_weight_bytes() {
+  return store().bytes() + stack_weight_bytes() + radial_table_bytes();
+}
 
 }  // namespace dpa4::cuda

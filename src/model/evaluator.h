@@ -28,7 +28,10 @@ struct EvaluatorOptions {
       memory;  // byte budget; 0: as little as can be; unset: by what is free
   /// Which kernels the native engine takes: "auto", or a name of native::candidates().
   std::string arithmetic = "auto";
-  int sharers = 1;       // processes that share the memory of this device
+  int sharers = 1;  // processes that share the memory of this device
+  /// A CUDA stream of `device_index` to which all work goes, in the order of the calls; null: one
+  /// of the evaluator's own, and a call ends when its work has ended.
+  void* stream = nullptr;
   bool profile = false;  // measure operations one by one, see take_profile()
 };
 
@@ -53,7 +56,8 @@ struct Structure {
   TensorView<const double, 2> aparam;  // (n_owned, numb_aparam) or empty
   graph::EdgeList edges;
   /// `type` and `edges` are in the memory of the evaluator's device, written by work that has
-  /// ended; the results of atoms are left there, too. Only for evaluators that work_on_device().
+  /// ended or is on EvaluatorOptions::stream; the results of atoms are left there, too. Only for
+  /// evaluators that work_on_device().
   bool on_device = false;
 };
 

@@ -105,6 +105,11 @@ StepBench bench_step(const std::string& name, const ModelConfig& config, int n_a
   bench.n_edges = structure.edges.n_edges();
   NoHalo halo;
   Evaluation result;
+  const Structure placed = options.place ? options.place(structure) : structure;
+  const auto step = [&](Evaluator& evaluator) {
+    Evaluation at_its_place;
+    evaluator.evaluate(placed, {}, halo, {}, at_its_place);
+  };
   const auto used = [&] { return options.used_bytes ? options.used_bytes() : std::int64_t{0}; };
   {
     const std::int64_t before = used();
@@ -118,10 +123,10 @@ StepBench bench_step(const std::string& name, const ModelConfig& config, int n_a
           std::chrono::duration<double>(std::chrono::steady_clock::now() - cold_start).count());
     }
     bench.cold_bytes = used() - before;
-    for (int i = 1; i < options.warm_up; ++i) evaluator->evaluate(structure, {}, halo, {}, result);
+    for (int i = 1; i < options.warm_up; ++i) step(*evaluator);
     for (int i = 0; i < options.repeats; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      evaluator->evaluate(structure, {}, halo, {}, result);
+      step(*evaluator);
       times.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
@@ -133,9 +138,9 @@ StepBench bench_step(const std::string& name, const ModelConfig& config, int n_a
   }
   if (options.operations) {
     const auto evaluator = make(/*profile=*/true);
-    for (int i = 0; i < 2; ++i) evaluator->evaluate(structure, {}, halo, {}, result);
+    for (int i = 0; i < 2; ++i) step(*evaluator);
     evaluator->take_profile();
-    evaluator->evaluate(structure, {}, halo, {}, result);
+    step(*evaluator);
     bench.operations = evaluator->take_profile();
   }
   return bench;

@@ -33,6 +33,8 @@ struct StepBenchOptions {
   double lattice = 3.567;   // cubic cell of diamond [Angstrom]; atoms displaced by 0.05 at random
   /// Memory in use, of the device or of the process. Only differences count.
   std::function<std::int64_t()> used_bytes;
+  /// The structure as the timed steps get it, for one that is on_device; null: as it is.
+  std::function<Structure(const Structure&)> place;
 };
 
 /// Measures steps of diamond with about `n_atoms` atoms of the model's first element. The edges are

@@ -41,7 +41,8 @@ Backend<Real> open_backend(const model::EvaluatorOptions& options) {
 #ifdef DPA4_HAVE_CUDA
     const cuda::Arithmetic products =
         arithmetic == "split" ? cuda::Arithmetic::kSplit : cuda::Arithmetic::kPlain;
-    return {cuda::make_machine(options.device_index), &cuda::table<Real>(products), arithmetic};
+    return {cuda::make_machine(options.device_index, options.stream), &cuda::table<Real>(products),
+            arithmetic};
 #else
     throw InputError("engine native: this build has no CUDA kernels; use 'device cpu'");
 #endif

@@ -7,42 +7,40 @@
 
 namespace dpa4::native {
 
-void Cohorts::build(const int* begin, int n_nodes, int limit) {
+void Cohorts::clear(int limit) {
   DPA4_EXPECTS(limit >= 1);
+  limit_ = limit;
   cohorts_.clear();
   groups_.clear();
-  int node_first = 0;
-  for (int n = 0; n < n_nodes; ++n) {
-    // A group also ends after `limit` nodes, so that nodes without edges are spread as well.
-    const bool full =
-        n > node_first && (begin[n + 1] - begin[node_first] > limit || n - node_first >= limit);
-    if (full) {
-      close_group(begin, node_first, n, limit);
-      node_first = n;
-    }
+}
+
+void Cohorts::build(const kernels::NodeCuts& nodes) {
+  clear(nodes.limit);
+  for (int first = 0; first < nodes.n_nodes;) {
+    const int end = kernels::next_cut(nodes, first, static_cast<int>(groups_.size()));
+    add_group({first, nodes.begin[first]}, {end, nodes.begin[end]});
+    first = end;
   }
-  if (n_nodes > node_first) close_group(begin, node_first, n_nodes, limit);
+}
+
+void Cohorts::add_group(const Cut& first, const Cut& end) {
+  Group group;
+  group.cohort_first = static_cast<int>(cohorts_.size());
+  group.node_first = first.node;
+  group.node_count = end.node - first.node;
+  int at = first.edge;
+  do {
+    const int count = std::min(limit_, end.edge - at);
+    cohorts_.push_back({at, count, first.node, group.node_count});
+    at += count;
+  } while (at < end.edge);
+  group.cohort_count = static_cast<int>(cohorts_.size()) - group.cohort_first;
+  groups_.push_back(group);
 }
 
 void Cohorts::pad(int count) {
   DPA4_EXPECTS(cohorts_.size() == 1 && count >= cohorts_[0].count);
   cohorts_[0].count = count;
-}
-
-void Cohorts::close_group(const int* begin, int node_first, int node_end, int limit) {
-  const int first = begin[node_first], last = begin[node_end];
-  Group group;
-  group.cohort_first = static_cast<int>(cohorts_.size());
-  group.node_first = node_first;
-  group.node_count = node_end - node_first;
-  int at = first;
-  do {
-    const int count = std::min(limit, last - at);
-    cohorts_.push_back({at, count, node_first, node_end - node_first});
-    at += count;
-  } while (at < last);
-  group.cohort_count = static_cast<int>(cohorts_.size()) - group.cohort_first;
-  groups_.push_back(group);
 }
 
 }  // namespace dpa4::native

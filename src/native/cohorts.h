@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "kernels/api/edge_lists.h"
+
 namespace dpa4::native {
 
 /// Edges that are worked on at once: positions [first, first + count) of an order of the edges,
@@ -25,11 +27,22 @@ struct Group {
   int node_count = 0;
 };
 
-/// Cuts the edges of nodes [0, n_nodes), CSR array `begin`, into groups and cohorts of at most
-/// `limit` edges. Every node is in exactly one group, also without edges.
+/// A place between two nodes: the first node and the first edge behind it.
+struct Cut {
+  int node = 0;
+  int edge = 0;
+};
+
+/// The edges of all nodes in groups and cohorts of at most `limit` edges. Every node is in exactly
+/// one group, also without edges.
 class Cohorts {
  public:
-  void build(const int* begin, int n_nodes, int limit);
+  /// All groups, from a CSR array that the host can read.
+  void build(const kernels::NodeCuts& nodes);
+
+  /// The same group by group, where only the cuts are known.
+  void clear(int limit);
+  void add_group(const Cut& first, const Cut& end);
 
   /// Where all edges are one cohort: makes it one of `count` edges. The edges that come on top
   /// belong to no node.
@@ -39,8 +52,7 @@ class Cohorts {
   const std::vector<Group>& groups() const { return groups_; }
 
  private:
-  void close_group(const int* begin, int node_first, int node_end, int limit);
-
+  int limit_ = 1;
   std::vector<Cohort> cohorts_;
   std::vector<Group> groups_;
 };

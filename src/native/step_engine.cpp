@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 
 #include "src/base/error.h"
-#include "src/base/parallel.h"
 #include "src/math/activation.h"
 #include "src/model/elements.h"
 
@@ -29,7 +27,7 @@ constexpr std::int64_t kBufferPart = 8;
 constexpr std::int64_t kEnoughEdges = 57344, kEnoughBytes = 900'000'000, kFewestEdges = 16384;
 
 /// Edges of a cohort and nodes of a chunk beyond which no machine becomes faster.
-constexpr int kMostEdges = 1 << 17, kMostNodes = 1 << 16;
+constexpr int kMostEdges = 1 << 19, kMostNodes = 1 << 16;
 
 /// Steps with more cohorts in both orders together are not recorded.
 constexpr std::size_t kMostRecordedCohorts = 16;
@@ -56,7 +54,8 @@ StepEngine<Real>::StepEngine(const model::ModelConfig& config, const model::Weig
       readout_(context_, store_, config),
       array_memory_(*backend_.machine),
       kept_(*backend_.machine),
-      kept_row_(*backend_.machine) {
+      kept_row_(*backend_.machine),
+      cuts_(*backend_.machine) {
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const int index = static_cast<int>(i);
     Message<Real> message(context_, store_, config, index, radial_);
@@ -344,10 +343,8 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   step_.n_owned = edges.n_owned;
   step_.n_nodes = edges.n_nodes;
   step_.n_edges = edges.n_edges();
-  by_dst_.build(on_host(edges.dst_begin, structure.on_device, host_dst_begin_), step_.n_owned,
-                cohort_);
-  by_src_.build(on_host(edges.src_begin, structure.on_device, host_src_begin_), step_.n_nodes,
-                cohort_);
+  cut(by_dst_, edges.dst_begin, step_.n_owned, structure.on_device);
+  cut(by_src_, edges.src_begin, step_.n_nodes, structure.on_device);
   pad_edges(edges, !halo.active());
   reserve({step_.n_owned, step_.n_nodes, step_.n_edges});
 
@@ -369,13 +366,17 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
     step_aparam_ = mirror(arrays_.aparam, host_aparam_.data(), owned * n_aparam);
   }
   if (padding_ > 0) {
-    const std::int64_t count = padding_;
-    mirror(arrays_.src + n_edges, host_padding_.data(), count);
-    mirror(arrays_.dst + n_edges, host_padding_.data(), count);
-    mirror(arrays_.by_src + n_edges, host_padding_.data() + count, count);
-    mirror(arrays_.vec + 3 * n_edges, host_padding_vec_.data(), 3 * count);
+    kernels::PadEdgesArgs<Real> pad;
+    pad.first = edges.n_edges();
+    pad.count = padding_;
+    pad.length = config_.rcut;
+    pad.src = arrays_.src;
+    pad.dst = arrays_.dst;
+    pad.by_src = arrays_.by_src;
+    pad.vec = arrays_.vec;
+    context_.table->pad_edges(pad, context_.stream());
   }
-  choose_kept_edges(edges, structure.on_device);
+  choose_kept_edges();
   if (halo.active()) {
     int width = 9;
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -402,21 +403,39 @@ void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
   step_.n_edges = n + padding_;
   by_dst_.pad(step_.n_edges);
   by_src_.pad(step_.n_edges);
-  host_padding_.assign(static_cast<std::size_t>(2 * padding_), 0);
-  std::iota(host_padding_.begin() + padding_, host_padding_.end(), n);
-  host_padding_vec_.assign(static_cast<std::size_t>(3 * padding_), 0);
-  for (int i = 0; i < padding_; ++i)
-    host_padding_vec_[static_cast<std::size_t>(3 * i)] = config_.rcut;
 }
 
-/// The array as the host sees it: in place, or copied from the device.
+/// Cuts the nodes with the CSR array `begin` into groups. Of an array on a device the host reads no
+/// more than the cuts, 64 bytes at a time.
 template <class Real>
-const int* StepEngine<Real>::on_host(const TensorView<const int, 1>& array, bool on_device,
-                                     std::vector<int>& copy) {
-  if (!on_device || backend_.machine->host_memory()) return array.data();
-  copy.resize(static_cast<std::size_t>(array.size()));
-  backend_.machine->download(copy.data(), array.data(), copy.size() * sizeof(int));
-  return copy.data();
+void StepEngine<Real>::cut(Cohorts& cohorts, const TensorView<const int, 1>& begin, int n_nodes,
+                           bool on_device) {
+  const kernels::NodeCuts nodes{begin.data(), n_nodes, cohort_};
+  kernels::Machine& machine = *backend_.machine;
+  if (!on_device || machine.host_memory()) {
+    cohorts.build(nodes);
+    return;
+  }
+  cohorts.clear(cohort_);
+  if (step_.n_edges <= cohort_ && n_nodes <= cohort_) {
+    if (n_nodes > 0) cohorts.add_group({0, 0}, {n_nodes, step_.n_edges});
+    return;
+  }
+  constexpr int kCuts = 8;
+  Cut cuts[kCuts];
+  kernels::CutNodesArgs<Real> args;
+  args.nodes = nodes;
+  args.count = kCuts;
+  args.cuts = cuts_.reserve(2 * kCuts);
+  while (args.first < n_nodes) {
+    context_.table->cut_nodes(args, context_.stream());
+    machine.download(cuts, args.cuts, sizeof cuts);
+    for (int i = 0; i + 1 < kCuts && cuts[i].node < n_nodes; ++i) {
+      cohorts.add_group(cuts[i], cuts[i + 1]);
+    }
+    args.first = cuts[kCuts - 1].node;
+    args.group += kCuts - 1;
+  }
 }
 
 /// The array as the machine sees it: in place, or copied.
@@ -500,7 +519,7 @@ std::int64_t StepEngine<Real>::kept_bytes_per_edge() const {
 }
 
 template <class Real>
-void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges, bool on_device) {
+void StepEngine<Real>::choose_kept_edges() {
   kept_edges_ = 0;
   const std::int64_t per_edge = kept_bytes_per_edge();
   if (per_edge == 0) return;
@@ -519,15 +538,13 @@ void StepEngine<Real>::choose_kept_edges(const graph::EdgeList& edges, bool on_d
   }
   if (kept_edges_ == 0) return;
   kept_.reserve(kept_edges_ * elements);
-  host_kept_row_.resize(static_cast<std::size_t>(step_.n_edges));
-  int* const row = host_kept_row_.data();
-  const int* const by_src = on_host(edges.by_src, on_device, host_by_src_);
-  const int real = edges.n_edges();  // without padding
-  const std::int64_t n_kept = kept_edges_;
-  base::parallel_for(base::Threads(), "kept_rows", step_.n_edges, [=](std::int64_t p) {
-    row[p < real ? by_src[p] : p] = p < n_kept ? static_cast<int>(p) : -1;
-  });
-  step_kept_row_ = mirror(kept_row_.reserve(step_.n_edges), host_kept_row_.data(), step_.n_edges);
+  kernels::KeptRowsArgs<Real> args;
+  args.count = static_cast<int>(step_.n_edges);
+  args.n_kept = static_cast<int>(kept_edges_);
+  args.by_src = step_.by_src;
+  args.row = kept_row_.reserve(step_.n_edges);
+  context_.table->kept_rows(args, context_.stream());
+  step_kept_row_ = args.row;
 }
 
 template <class Real>
@@ -952,7 +969,8 @@ void StepEngine<Real>::keep_results(model::HaloExchange& halo, model::Request re
     exchange(halo, false, arrays_.force, 3, true);
     if (request.atom_virial) exchange(halo, false, arrays_.node_virial, 9, true);
   }
-  backend_.machine->synchronize();
+  // On a stream that the caller knows it can go on without waiting.
+  if (options_.stream == nullptr) backend_.machine->synchronize();
   result.device.atom_energy = {arrays_.energy, step_.n_owned};
   result.device.force = {arrays_.force, step_.n_owned, 3};
   result.device.node_virial = {arrays_.node_virial, step_.n_nodes, 9};

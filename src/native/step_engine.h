@@ -63,9 +63,9 @@ class StepEngine final : public model::Evaluator {
   void release();
   void reserve(const StepCounts& counts);
   void refuse_what_does_not_fit(const StepCounts& counts);
-  void choose_kept_edges(const graph::EdgeList& edges, bool on_device);
+  void choose_kept_edges();
   std::int64_t kept_bytes_per_edge() const;
-  const int* on_host(const TensorView<const int, 1>& array, bool on_device, std::vector<int>& copy);
+  void cut(Cohorts& cohorts, const TensorView<const int, 1>& begin, int n_nodes, bool on_device);
   template <class T>
   const T* mirror(T* copy, const T* array, std::int64_t count);
   void make_initial_state(model::HaloExchange& halo);
@@ -135,13 +135,10 @@ class StepEngine final : public model::Evaluator {
   std::vector<Memory<Real>> lanes_;
   Memory<Real> kept_;
   Memory<int> kept_row_;  // by edge: place in the order by source, or -1
-  std::vector<int> host_kept_row_;
-  std::vector<int> host_dst_begin_, host_src_begin_, host_by_src_;  // of edges on the device
+  Memory<int> cuts_;      // of nodes whose edges are on the device
   std::vector<Real> host_aparam_;
   std::vector<double> host_results_;
   int padding_ = 0;  // edges of the step that belong to no node
-  std::vector<int> host_padding_;
-  std::vector<double> host_padding_vec_;
 
   /// What the work of a step depends on beside the contents of the arrays.
   struct Recipe {

@@ -52,6 +52,7 @@ class LiteralMachine : public kernels::Machine {
     inner_->upload(to, from, bytes);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
+    largest_download = std::max(largest_download, bytes);
     inner_->download(to, from, bytes);
   }
   void zero(void* memory, std::size_t bytes) override { inner_->zero(memory, bytes); }
@@ -66,6 +67,7 @@ class LiteralMachine : public kernels::Machine {
 
   std::int64_t held = 0;  // bytes allocated and not released
   std::int64_t most_held = 0;
+  std::size_t largest_download = 0;  // bytes
   std::optional<std::int64_t> free;  // bytes of a machine with so much memory
 
  private:
@@ -487,14 +489,21 @@ TEST(Engine, RecordedStepsFitTheirCohort) {
   }
 }
 
-/// Edges and results that stay in the memory of the device.
+/// Edges and results that stay in the memory of the device: the host reads no more than 64 bytes at
+/// a time, however many cohorts there are.
 TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
   const ModelCase model("golden/mini.json");
-  for (const std::optional<std::int64_t> memory :
-       {std::optional<std::int64_t>(), std::optional<std::int64_t>(0)}) {
+  struct Case {
+    std::optional<std::int64_t> memory;
+    int cohort;
+  };
+  for (const Case& c : {Case{{}, 0}, Case{0, 0}, Case{{}, 1}, Case{{}, 61}, Case{0, 400}}) {
+    SCOPED_TRACE(c.cohort);
     model::EvaluatorOptions options;
-    options.memory = memory;
+    options.memory = c.memory;
+    options.cohort = c.cohort;
     auto machine = std::make_unique<RecordingMachine>();
+    RecordingMachine* const watched = machine.get();
     StepEngine<float> engine(model.config(), model.weights(), options,
                              {std::move(machine), &noted_table()});
     for (const int n : {30, 11}) {
@@ -502,6 +511,7 @@ TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
       model::Structure structure = atoms.structure();
       const model::Evaluation expected = evaluate(*model.make(options), structure);
       structure.on_device = true;
+      watched->largest_download = 0;
       // Three steps: the second is recorded, the third replayed. On the CPU the device is the host.
       const auto on_cpu = model.make(options);
       for (model::Evaluator* tested :
@@ -519,6 +529,7 @@ TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
           }
         }
       }
+      EXPECT_LE(watched->largest_download, 64U);
     }
   }
 }

@@ -81,6 +81,9 @@ class Run {
   double* out_double(const std::string& name, std::int64_t size) {
     return output(name, std::vector<double>(static_cast<std::size_t>(size), kPoison<double>));
   }
+  int* out_int(const std::string& name, std::int64_t size) {
+    return output(name, std::vector<int>(static_cast<std::size_t>(size), -98765));
+  }
   /// An array that is added to or partly written.
   Real* inout(const std::string& name, const std::vector<double>& values) {
     return output(name, convert<Real>(values));

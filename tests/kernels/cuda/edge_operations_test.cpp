@@ -159,11 +159,44 @@ TEST_P(EdgeCounts, PairBias) {
   }
 }
 
+TEST_P(EdgeCounts, Lists) {
+  const Graph graph = graph_of(n_edges(), 8);
+  for (const int limit : {1, 20, 100, 10000}) {
+    SCOPED_TRACE("limit " + std::to_string(limit));
+    expect_same_as_cpu([&](auto& run) {
+      using Real = typename std::decay_t<decltype(run)>::Real;
+      kernels::CutNodesArgs<Real> cut;
+      cut.nodes = {run.in(graph.src_begin), graph.n_nodes, limit};
+      cut.count = graph.n_nodes + 2;
+      cut.cuts = run.out_int("cuts", 2 * cut.count);
+      run.table().cut_nodes(cut, run.stream());
+
+      kernels::PadEdgesArgs<Real> pad;
+      pad.first = 2;
+      pad.count = limit;
+      pad.length = 6;
+      pad.src = run.out_int("src", limit + 2);
+      pad.dst = run.out_int("dst", limit + 2);
+      pad.by_src = run.out_int("by_src", limit + 2);
+      pad.vec = run.inout_double("vec", std::vector<double>(3 * (limit + 2), 7));
+      run.table().pad_edges(pad, run.stream());
+
+      kernels::KeptRowsArgs<Real> kept;
+      kept.count = n_edges();
+      kept.n_kept = std::min(limit, n_edges());
+      kept.by_src = run.in(graph.by_src);
+      kept.row = run.out_int("row", n_edges());
+      run.table().kept_rows(kept, run.stream());
+    });
+  }
+}
+
 /// A net from lengths and types to the conditioning of edges.
 struct ConditionCase {
   std::vector<int> hidden;  // widths of the hidden layers
   int width;
   bool normed, enveloped;
+  double faster = 1;  // what the frequencies of the radial functions are multiplied with
 };
 
 void check_edge_condition(int n_edges, const ConditionCase& c, const Graph& graph,
@@ -173,7 +206,13 @@ void check_edge_condition(int n_edges, const ConditionCase& c, const Graph& grap
   const kernels::RadialShape shape = radial_shape(!c.normed, !c.enveloped);
   std::vector<double> frequencies;
   for (int n = 0; n < shape.n_radial; ++n) {
-    frequencies.push_back(static_cast<float>(shape.gaussian ? 0.7 * n : (n + 1) * kPi / 6));
+    frequencies.push_back(static_cast<float>(shape.gaussian ? 0.7 * n : (n + 1) * kPi / 6) *
+                          static_cast<float>(c.faster));
+  }
+  // Edges end at the cutoff; where the envelope is zero it does not matter.
+  std::vector<double> vec = graph.vec;
+  if (!c.enveloped) {
+    for (double& x : vec) x *= 0.9;
   }
   const auto type = random.integers(graph.n_nodes, kTypes);
   std::vector<std::vector<double>> weights, transposed, scales;
@@ -226,7 +265,7 @@ void check_edge_condition(int n_edges, const ConditionCase& c, const Graph& grap
     kernels::EdgeConditionArgs<Real> args;
     args.edges = graph.slice(run, c.normed, part.first, part.count);
     args.net = net;
-    args.vec = run.in_double(graph.vec);
+    args.vec = run.in_double(vec);
     args.type = run.in(type);
     args.length = plain ? run.out("length", part.count) : nullptr;
     args.unit = run.out("unit", 3 * part.count);
@@ -259,7 +298,9 @@ TEST_P(EdgeCounts, Condition) {
         ConditionCase{{24}, 16, true, false}, ConditionCase{{80}, 48, true, true},
         ConditionCase{{128}, 64, true, true}, ConditionCase{{12, 20}, 16, true, true},
         ConditionCase{{}, 16, true, true}, ConditionCase{{16}, 20, false, false},
-        ConditionCase{{12, 20}, 24, false, false}}) {
+        ConditionCase{{12, 20}, 24, false, false},
+        // Too rough for a table of the radial functions.
+        ConditionCase{{32}, 16, true, true, 40}}) {
     SCOPED_TRACE(std::to_string(c.hidden.empty() ? 0 : c.hidden[0]) + " to " +
                  std::to_string(c.width));
     for (const Part& part : Part::of(n_edges())) {

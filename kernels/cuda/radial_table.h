@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/api/edge_condition.h"
+
+namespace dpa4::cuda {
+
+inline constexpr int kTableIntervals = 128;  // of equal length, from 0 to the cutoff
+inline constexpr int kTableTerms = 8;        // of the polynomial of an interval
+inline constexpr int kTableColumns = 32;     // of a part of a table
+
+/// hidden(basis(r)) w of an EdgeConditionNet as a function of the length r of an edge, which is all
+/// that it depends on: in each interval a polynomial in t = -1..1 that interpolates it, computed in
+/// double. Against the network itself the error is below 1e-8 of a column's largest value (what
+/// float32 rounds is ten times that), or there is no table.
+struct RadialTable {
+  /// (parts, kTableIntervals, kTableTerms, kTableColumns), columns beyond the last are 0; or null.
+  const float* data = nullptr;
+  int parts = 0;
+};
+
+/// Numbers of a part of a table.
+constexpr int table_part() { return kTableIntervals * kTableTerms * kTableColumns; }
+
+/// The table of a net with weights in device memory. It is made at the first call, which waits for
+/// the device, and remembered until the weights are forgotten (weight_memory.h).
+RadialTable radial_table(const kernels::EdgeConditionNet<float>& net);
+
+/// As forget_weights and split_weight_bytes, for tables.
+void forget_radial_tables(const float* begin, const float* end);
+std::int64_t radial_table_bytes();
+
+}  // namespace dpa4::cuda
