@@ -62,6 +62,9 @@ target_include_directories(dpa4_lammps_kokkos SYSTEM INTERFACE
 target_compile_definitions(dpa4_lammps_kokkos INTERFACE
   LMP_KOKKOS LMP_KOKKOS_${prec_${kokkos_precision}} LMP_KOKKOS_LAYOUT_${kokkos_layout_upper}
   KOKKOS_DEPENDENCE)
+if(kokkos_language STREQUAL "CUDA" AND kokkos_lines MATCHES "KOKKOS_ENABLE_OPENMP[ \n]|KOKKOS_ENABLE_OPENMP$")
+  target_compile_options(dpa4_lammps_kokkos INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${OpenMP_CXX_FLAGS}>")
+endif()
 message(STATUS "LAMMPS' KOKKOS: Kokkos ${kokkos_version}, ${kokkos_device}, ${kokkos_precision} precision, ${kokkos_layout} layout")
 
 # What dpa4kkplugin.so compares with the LAMMPS that loads it.

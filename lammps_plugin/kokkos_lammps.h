@@ -25,6 +25,16 @@ using KokkosHost = LMPHostType;
 template <class DeviceType>
 using ExecutionSpaceOf = typename DeviceType::execution_space;
 
+/// The queue of an execution space, as EvaluatorOptions::stream and NodeRows::stream name it; null
+/// on the host, and for CUDA's default stream.
+template <class ExecutionSpace>
+void* stream_of(const ExecutionSpace&) {
+  return nullptr;
+}
+#ifdef KOKKOS_ENABLE_CUDA
+inline void* stream_of(const Kokkos::Cuda& space) { return space.cuda_stream(); }
+#endif
+
 /// Lists of atoms and buffers as LAMMPS' communication hands them over.
 using CommList = DAT::tdual_int_1d;
 using CommBuffer = DAT::tdual_double_1d;

@@ -169,6 +169,7 @@ void LammpsHaloKokkos<DeviceType>::exchange_owners(double* owner, int n_local, i
   rows.data = owner;
   rows.n_nodes = n_atoms;
   rows.width = 2;
+  rows.stream = stream_of(ExecutionSpaceOf<DeviceType>());
   rows.space =
       Space::kHostAccessible ? model::NodeRows::Space::kHost : model::NodeRows::Space::kDevice;
   exchange(rows, [this](int doubles) { lmp_->comm->forward_comm(pair_, doubles); });
@@ -202,12 +203,14 @@ void LammpsHaloKokkos<DeviceType>::exchange(const model::NodeRows& rows,
                                             const std::function<void(int)>& one) {
   rows_on_device_ = rows.space == model::NodeRows::Space::kDevice;
   if (!rows_are_here() || Space::kHostAccessible) bring_map_to_host();
-  // The rows come from the evaluator's stream and go back to it.
-  if (rows_on_device_) Kokkos::fence("dpa4_halo_begin");
+  // Rows of another stream than Kokkos' own come from there and go back to it.
+  void* const stream = stream_of(ExecutionSpaceOf<DeviceType>());
+  const bool other_stream = rows_on_device_ && (stream == nullptr || rows.stream != stream);
+  if (other_stream) Kokkos::fence("dpa4_halo_begin");
   constexpr bool kIsDevice = std::is_same_v<DeviceType, KokkosDevice>;
   const RunsIn here(*pair_, kIsDevice && rows_are_here() ? LAMMPS_NS::Device : LAMMPS_NS::HostKK);
   in_slices(rows, one);
-  if (rows_on_device_) Kokkos::fence("dpa4_halo_end");
+  if (other_stream) Kokkos::fence("dpa4_halo_end");
 }
 
 /// The functions of LammpsHalo need it.

@@ -18,6 +18,7 @@ using dpa4::TensorView;
 using dpa4::lammps::KokkosDevice;
 using dpa4::lammps::KokkosHost;
 using dpa4::lammps::KokkosNeighborList;
+using dpa4::lammps::stream_of;
 
 namespace LAMMPS_NS {
 namespace dpa4_kernels {
@@ -226,6 +227,7 @@ void PairDPA4Kokkos<DeviceType>::choose_place(dpa4::engine::EngineOptions& optio
 #ifdef KOKKOS_ENABLE_CUDA
   if (!Space::kHostAccessible) options.evaluator.device_index = Kokkos::Cuda().cuda_device();
 #endif
+  options.evaluator.stream = stream_of(dpa4::lammps::ExecutionSpaceOf<DeviceType>());
 }
 
 template <class DeviceType>
@@ -369,7 +371,8 @@ void PairDPA4Kokkos<DeviceType>::evaluate(const Atoms& atoms) {
   if (!aparam_.empty()) structure.aparam = {aparam_of_row_.data(), n_owned_, aparam_.size()};
   if (!on_device && !Space::kHostAccessible) structure.edges = to_host(structure.edges);
   if (!on_device && !Space::kHostAccessible) structure.type = {host_.type.data(), n_nodes_};
-  space_.fence();  // the evaluator has a stream of its own
+  // Without a stream of Kokkos' the evaluator has one of its own.
+  if (stream_of(dpa4::lammps::ExecutionSpaceOf<DeviceType>()) == nullptr) space_.fence();
   dpa4::model::Request request;
   request.atom_virial = vflag_atom != 0 || cvflag_atom != 0;
   model_.evaluator->evaluate(structure, conditions_, halo_, request, result_);

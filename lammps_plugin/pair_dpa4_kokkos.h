@@ -17,8 +17,10 @@ namespace LAMMPS_NS {
 /// takes and leaves its arrays there, and forces are added in place. `dpa4/kk/host` is the same on
 /// the host.
 ///
-/// What crosses between device and host: in a step the number of edges, the sums (energy, virial)
-/// and what the evaluator needs to cut its work; when the neighbor list is rebuilt, three counts.
+/// On a GPU all work goes to Kokkos' stream, the model's too, and nothing waits for it but the
+/// reads of the host: in a step the number of edges, the sums (energy, virial) and, where a step
+/// has several cohorts, the ends of these; when the neighbor list is rebuilt, three counts more.
+/// None is larger than 64 bytes (tests/support/kokkos_transfers.cpp counts them).
 template <class DeviceType>
 class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
  public:
