@@ -25,7 +25,7 @@ DPA4_CPU_INLINE void gemm_tile(int k, const Real* __restrict a, int lda, const R
     for (int i = 0; i < kRows; ++i) {
       const S factor(a[static_cast<std::int64_t>(i) * lda + p]);
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += factor * row[j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = multiply_add(factor, row[j], sum[i][j]);
     }
   }
 #pragma GCC unroll 32

@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
 #include "src/math/elementary.h"
 
 namespace dpa4::cpu::DPA4_CPU_ISA {
@@ -96,6 +100,32 @@ DPA4_CPU_OPERATOR(/)
 template <class Real, int kWidth>
 DPA4_CPU_INLINE Simd<Real, kWidth> operator-(Simd<Real, kWidth> a) {
   return -a.v;
+}
+
+/// a b + c, rounded once where the instruction set has that. Left to itself a compiler fuses some
+/// chains of sums and not others of the same numbers.
+template <class Real, int kWidth>
+DPA4_CPU_INLINE Simd<Real, kWidth> multiply_add(Simd<Real, kWidth> a, Simd<Real, kWidth> b,
+                                                Simd<Real, kWidth> c) {
+  [[maybe_unused]] constexpr bool kSingle = sizeof(Real) == sizeof(float);
+  [[maybe_unused]] constexpr int kBytes = kWidth * static_cast<int>(sizeof(Real));
+#if defined(__AVX512F__)
+  if constexpr (kBytes == 64 && kSingle) return _mm512_fmadd_ps(a.v, b.v, c.v);
+  if constexpr (kBytes == 64 && !kSingle) return _mm512_fmadd_pd(a.v, b.v, c.v);
+#endif
+#if defined(__FMA__)
+  if constexpr (kBytes == 32 && kSingle) return _mm256_fmadd_ps(a.v, b.v, c.v);
+  if constexpr (kBytes == 32 && !kSingle) return _mm256_fmadd_pd(a.v, b.v, c.v);
+#endif
+#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)
+  if constexpr (kWidth == 1 && kSingle) {
+    return Simd<Real, 1>(__builtin_fmaf(a.v[0], b.v[0], c.v[0]));
+  }
+  if constexpr (kWidth == 1 && !kSingle) {
+    return Simd<Real, 1>(__builtin_fma(a.v[0], b.v[0], c.v[0]));
+  }
+#endif
+  return a * b + c;
 }
 
 /// A comparison's lanes, for select_of.
