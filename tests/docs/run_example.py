@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs an example as a user does and compares what LAMMPS prints with the example's log.reference.
 
-    run_example.py SOURCE_DIR NAME LMP PLUGIN_DIR
+    run_example.py SOURCE_DIR NAME LMP PLUGIN_DIR [SWITCH...]
 
 The same steps are compared, on one rank. A run that is shorter than the reference's is enough: a wrong
 number shows in the first steps, and later ones differ anyway, since trajectories that differ by rounding
@@ -25,6 +25,7 @@ import tempfile
 # kinetic energy follows with 1e-6 in a few steps, the virial with 1e-3 eV, which is 1 bar here.
 EXAMPLES = {
     "sic_nve": {"steps": 5, "relative": 2e-6, "pressure": 2.0},
+    "sic_kk": {"steps": 5, "relative": 2e-6, "pressure": 2.0},
     "cu_npt": {"steps": 8, "relative": 2e-7, "pressure": 1e-2},
     "water_nvt": {"steps": 4, "relative": 2e-7, "pressure": 1e-2},
     # A minimizer's path may differ; where it starts and where it ends may not.
@@ -88,14 +89,14 @@ def compare(name, actual_log, reference_log):
 
 
 def main():
-    source, name, lmp, plugin_dir = sys.argv[1:]
+    source, name, lmp, plugin_dir, *switches = sys.argv[1:]
     source = pathlib.Path(source)
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         (work / "potentials").symlink_to(source / "potentials")
         folder = work / "examples" / name
-        shutil.copytree(source / "examples" / name, folder)
-        command = [lmp, "-in", f"in.{name}", "-log", "log.lammps"]
+        shutil.copytree(source / "examples", work / "examples")
+        command = [lmp, *switches, "-in", f"in.{name}", "-log", "log.lammps"]
         if EXAMPLES[name]["steps"] > 0:
             command += ["-var", "steps", str(EXAMPLES[name]["steps"])]
         environment = dict(os.environ, LAMMPS_PLUGIN_PATH=plugin_dir)

@@ -47,6 +47,21 @@ expect 1 "has no src/lammpsplugin.h" "$scripts/bootstrap" --lammps-source "$work
 expect 1 "prepares a LAMMPS of its own" "$scripts/bootstrap" --kokkos --lammps-source "$work"
 expect 1 "needs the source tree" "$scripts/bootstrap" --lammps-build "$work"
 
+expect 0 "^usage: scripts/gpu_kokkos" "$scripts/gpu_kokkos" --help
+expect 1 "unknown option '--nonsense'" "$scripts/gpu_kokkos" --nonsense
+one_line
+expect 1 "^error: --lammps-source is needed" "$scripts/gpu_kokkos"
+one_line
+expect 1 "has no src/lammpsplugin.h" "$scripts/gpu_kokkos" --lammps-source "$work"
+one_line
+mkdir -p "$work/lammps/src"
+touch "$work/lammps/src/lammpsplugin.h"
+expect 1 "has no lib/kokkos" "$scripts/gpu_kokkos" --lammps-source "$work/lammps"
+one_line
+expect 1 "has no liblammps.so and lmp" "$scripts/gpu_kokkos" --lammps-source "$work/lammps" --lammps-build "$work"
+one_line
+expect 1 "needs a value" "$scripts/gpu_kokkos" --torch
+
 if (($# == 3)); then
   expect 1 "has no liblammps.so and lmp" \
     "$scripts/bootstrap" --torch "$1" --lammps-source "$2" --lammps-build "$work"

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# usage: kokkos_transfers.sh LMP PLUGIN MODEL_FILE COUNTER SWITCH...
+# What crosses between device and host in the steps of dpa4/kk, as kokkos_transfers.so counts it: no copy of
+# more than 64 bytes between rebuilds of the neighbor list. Prints the counts.
+set -euo pipefail
+
+lmp=$1 plugin=$2 model=$3 counter=$4
+shift 4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/in" <<INPUT
+plugin load $plugin
+units metal
+lattice diamond 4.37 origin 0.02 0.02 0.02
+region box block 0 2 0 2 0 2
+create_box 2 box
+create_atoms 1 box basis 5 2 basis 6 2 basis 7 2 basis 8 2
+mass 1 28.0855
+mass 2 12.011
+pair_style dpa4 precision float32
+pair_coeff * * $model Si C
+velocity all create 2500 8 mom yes loop geom
+neighbor 0.3 bin
+neigh_modify every 1 delay 0 check yes
+fix 1 all nve
+thermo 100
+run 40
+INPUT
+OMP_NUM_THREADS=1 KOKKOS_TOOLS_LIBS=$counter LD_PRELOAD=$counter "$lmp" "$@" -in "$work/in" -log none \
+  </dev/null >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+grep '^transfers' "$work/out" || { echo "Kokkos did not load $counter"; exit 1; }
+awk '
+  $1 == "transfers" && $4 == "steps" { steps[$2] = $5 }
+  $1 == "transfers" && $2 == "ordinary" && $4 == "steps" && $11 > 64 { large = 1 }
+  END {
+    if (steps["ordinary"] < 10 || steps["rebuild"] < 1) { print "too few steps of a kind"; exit 1 }
+    if (large) { print "a copy of more than 64 bytes in an ordinary step"; exit 1 }
+  }' "$work/out"
