@@ -12,9 +12,9 @@
 namespace dpa4::cuda {
 
 // In float32 the net is read from a table (radial_table.h): a block has the table of 32 columns in
-// shared memory, a warp has 32 edges, first a thread each, then one after another with a thread a
-// column. In double, and where the table would not be accurate enough, the net is a composition of
-// single operations.
+// shared memory, a warp has up to 32 edges, first a thread each, then one after another with a
+// thread a column. In double, and where the table would not be accurate enough, the net is a
+// composition of single operations.
 
 inline constexpr int kConditionThreads = 1024;
 inline constexpr int kConditionWarps = kConditionThreads / kWarp;
@@ -50,21 +50,23 @@ struct ConditionBlock {
   float* table;
   ConditionEdge* edges;  // of this thread's warp
   int lane, part, column;
+  int each;         // edges at a time
   int first, step;  // of the warp's edges
 
   static constexpr std::size_t kBytes =
       sizeof(float) * table_part() + sizeof(ConditionEdge) * kConditionThreads;
 
-  __device__ ConditionBlock(unsigned char* shared, const RadialTable& all)
+  __device__ ConditionBlock(unsigned char* shared, const RadialTable& all, int edges_each)
       : table(reinterpret_cast<float*>(shared)),
         edges(reinterpret_cast<ConditionEdge*>(table + table_part()) + threadIdx.x / kWarp * kWarp),
         lane(static_cast<int>(threadIdx.x) % kWarp),
         part(static_cast<int>(blockIdx.x) % all.parts),
-        column(part * kTableColumns + lane) {
+        column(part * kTableColumns + lane),
+        each(edges_each) {
     const int blocks = static_cast<int>(gridDim.x) / all.parts;
-    first = static_cast<int>(blockIdx.x) / all.parts * kConditionThreads +
-            static_cast<int>(threadIdx.x) / kWarp * kWarp;
-    step = blocks * kConditionThreads;
+    const int block = static_cast<int>(blockIdx.x) / all.parts;
+    first = (block * kConditionWarps + static_cast<int>(threadIdx.x) / kWarp) * each;
+    step = blocks * kConditionWarps * each;
     const auto* from =
         reinterpret_cast<const float4*>(all.data + static_cast<std::int64_t>(part) * table_part());
     for (int k = static_cast<int>(threadIdx.x); k < table_part() / 4; k += kConditionThreads) {
@@ -75,17 +77,17 @@ struct ConditionBlock {
 };
 
 __global__ void __launch_bounds__(kConditionThreads, 1)
-    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all,
-                          TablePlace place) {
+    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all, TablePlace place,
+                          int edges_each) {
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionBlock block(edge_condition_shared, all);
+  const ConditionBlock block(edge_condition_shared, all, edges_each);
   const kernels::RadialShape& shape = args.net.shape;
   const int width = args.net.width;
   const bool typed = args.net.src_table != nullptr;
   const bool active = block.column < width;
   const int column = active ? block.column : 0;
   for (int first = block.first; first < args.edges.count; first += block.step) {
-    const int count = min(kWarp, args.edges.count - first);
+    const int count = min(block.each, args.edges.count - first);
     if (block.lane < count) {
       const std::int64_t i = first + block.lane;
       const int number = edge_at(args.edges, static_cast<int>(i));
@@ -120,8 +122,8 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
       }
       value *= edge.factor;
       if (typed) {
-        value += args.net.src_table[(edge.types >> 16) * width + column] +
-                 args.net.dst_table[(edge.types & 0xffff) * width + column];
+        value += __ldg(args.net.src_table + (edge.types >> 16) * width + column) +
+                 __ldg(args.net.dst_table + (edge.types & 0xffff) * width + column);
       }
       if (active) y[static_cast<std::int64_t>(e) * width] = value;
     }
@@ -133,15 +135,15 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
 /// its derivative by t. partial (parts, count, 2).
 __global__ void __launch_bounds__(kConditionThreads, 1)
     edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args, RadialTable all,
-                                   TablePlace place, float* partial) {
+                                   TablePlace place, int edges_each, float* partial) {
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionBlock block(edge_condition_shared, all);
+  const ConditionBlock block(edge_condition_shared, all, edges_each);
   const int width = args.net.width;
   const bool active = block.column < width;
   const int column = active ? block.column : 0;
   constexpr int kSums = 2 * kEdgesAtOnce;
   for (int first = block.first; first < args.edges.count; first += block.step) {
-    const int count = min(kWarp, args.edges.count - first);
+    const int count = min(block.each, args.edges.count - first);
     const int last = first + min(block.lane, count - 1);
     {
       const EdgeLength edge(args.net.shape, args.vec, edge_at(args.edges, last));
@@ -208,11 +210,18 @@ __global__ void __launch_bounds__(kBlock)
                     args.grad_vec + 3 * static_cast<std::int64_t>(number));
 }
 
-/// Blocks of the kernels above: whole sets of parts, as many as the device holds at once.
-std::int64_t condition_blocks(int count, int parts) {
-  const std::int64_t sets = std::max(multiprocessors() / parts, 1);
-  return std::min(divide_up(count, kConditionThreads), sets) * parts;
-}
+/// How the kernels above share the work: blocks in whole sets of parts, as many as the device holds
+/// at once, and warps with few edges at a time where there are not many.
+struct ConditionGrid {
+  int each = kEdgesAtOnce;
+  std::int64_t blocks;
+
+  ConditionGrid(int count, int parts) {
+    const std::int64_t sets = std::max(multiprocessors() / parts, 1);
+    while (each < kWarp && sets * kConditionWarps * each < count) each *= 2;
+    blocks = std::min(divide_up(count, kConditionWarps * each), sets) * parts;
+  }
+};
 
 /// The table of a net, if it is to be used.
 template <class Real>
@@ -256,9 +265,9 @@ void edge_condition(const kernels::EdgeConditionArgs<Real>& args, kernels::Strea
   if (table.data == nullptr) {
     kernels::edge_condition_steps(edge_condition_operations<kArithmetic, Real>(), args, stream);
   } else if constexpr (sizeof(Real) == 4) {
-    launch("edge_condition", edge_condition_kernel, condition_blocks(args.edges.count, table.parts),
-           kConditionThreads, ConditionBlock::kBytes, stream, args, table,
-           TablePlace(args.net.shape));
+    const ConditionGrid grid(args.edges.count, table.parts);
+    launch("edge_condition", edge_condition_kernel, grid.blocks, kConditionThreads,
+           ConditionBlock::kBytes, stream, args, table, TablePlace(args.net.shape), grid.each);
   }
 }
 
@@ -271,9 +280,10 @@ void edge_condition_backward(const kernels::EdgeConditionBackwardArgs<Real>& arg
                                            stream);
   } else if constexpr (sizeof(Real) == 4) {
     const TablePlace place(args.net.shape);
-    launch("edge_condition_backward", edge_condition_backward_kernel,
-           condition_blocks(args.edges.count, table.parts), kConditionThreads,
-           ConditionBlock::kBytes, stream, args, table, place, args.work);
+    const ConditionGrid grid(args.edges.count, table.parts);
+    launch("edge_condition_backward", edge_condition_backward_kernel, grid.blocks,
+           kConditionThreads, ConditionBlock::kBytes, stream, args, table, place, grid.each,
+           args.work);
     launch("edge_condition_backward", edge_condition_gradient_kernel,
            divide_up(args.edges.count, kBlock), kBlock, 0, stream, args, table.parts, place,
            static_cast<const float*>(args.work));

@@ -128,18 +128,23 @@ class HopperGroup {
       float sum[kColumns / 2];
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) sum[i] = 0;
-      float raw[2][8];
-      fetch(load, shape, batch, row, 0, raw);
-      HopperFragments fragments;
-      fragments.make(raw);
-      for (int k = 0; k < shape.k; k += kSplitDepth) {
-        const bool more = k + kSplitDepth < shape.k;
-        if (more) fetch(load, shape, batch, row, k + kSplitDepth, raw);
-        HopperFragments next;
-        slice<kColumns>(fragments, sum, [&] {
-          if (more) next.make(raw);
-        });
-        if (more) fragments = next;
+      // Numbers are on their way from memory for the time of so many slices, as registers allow.
+      constexpr int kAhead = kColumns <= 64 ? 2 : 1;
+      float raw[kAhead][2][8];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) fetch(load, shape, batch, row, i * kSplitDepth, raw[i]);
+      HopperFragments fragments[2];
+      fragments[0].make(raw[0]);
+      for (int k = 0; k < shape.k; k += 2 * kSplitDepth) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (k + i * kSplitDepth >= shape.k) break;
+          fetch(load, shape, batch, row, k + (i + kAhead) * kSplitDepth, raw[i % kAhead]);
+          const bool more = k + (i + 1) * kSplitDepth < shape.k;
+          slice<kColumns>(fragments[i], sum, [&] {
+            if (more) fragments[1 - i].make(raw[(i + 1) % kAhead]);
+          });
+        }
       }
       finish<kColumns>(shape, batch, row, tile * kColumns, weight_scale, sum, store);
     }
