@@ -5,8 +5,8 @@
 #include "kernels/api/rotate_mix.h"
 #include "kernels/api/zonal_sum.h"
 
-/// The operations that are compiled for each degree: their rows live in registers. CMake makes one
-/// source file for each degree and precision from degree_shard.cu.in.
+/// The operations that are compiled for each degree: their rows live in registers. CMake makes the
+/// source files from the lists of shapes.cmake and degree_shard.cu.in.
 namespace dpa4::cuda {
 
 template <int kLmax, class Real>

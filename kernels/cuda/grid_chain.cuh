@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "kernels/cuda/grid_chain.h"
 #include "kernels/cuda/split_gemm.cuh"
 
 /// Products of two fields on a grid without the fields in memory:
@@ -13,25 +14,9 @@
 /// in split_gemm.cuh; the scale of a row of coefficients belongs to all of it.
 namespace dpa4::cuda {
 
-inline constexpr int kGridChainSteps = 7;      // most coefficients: 16 times this
 inline constexpr int kGridChainThreads = 128;  // 64 rows
 inline constexpr int kGridChainRows = kGridChainThreads / kWarp * 16;
 inline constexpr int kGridPoints = 16;  // points at a time
-
-/// Coefficients and matrices; arrays (count, K, width). The outputs may be the second factors, in
-/// any order.
-template <int kPasses>
-struct GridChainArgs {
-  std::int64_t rows = 0;
-  int size = 0;  // K
-  int width = 0;
-  int points = 0;  // G
-  const float* first = nullptr;
-  const float* second[kPasses] = {};
-  float* out[kPasses] = {};
-  SplitWeights first_to, second_to;  // the same if kPasses = 1
-  SplitWeights back;
-};
 
 /// 16 rows of coefficients as left factors.
 template <int kSteps>
@@ -305,28 +290,6 @@ void grid_chain_of_steps(const char* name, const GridChainArgs<kPasses>& args,
   const std::size_t bytes = sizeof(Shared) - (kPasses == 1 ? sizeof(Shared::first_result) : 0);
   launch(name, grid_chain_kernel<kSteps, kPasses>, divide_up(args.rows, kGridChainRows),
          kGridChainThreads, bytes, stream, args);
-}
-
-/// Needs size <= 16 kGridChainSteps.
-template <int kPasses>
-void grid_chain(const char* name, const GridChainArgs<kPasses>& args, kernels::Stream stream) {
-  switch (divide_up(args.size, 16)) {
-    case 1:
-      return grid_chain_of_steps<1>(name, args, stream);
-    case 2:
-      return grid_chain_of_steps<2>(name, args, stream);
-    case 3:
-      return grid_chain_of_steps<3>(name, args, stream);
-    case 4:
-      return grid_chain_of_steps<4>(name, args, stream);
-    case 5:
-      return grid_chain_of_steps<5>(name, args, stream);
-    case 6:
-      return grid_chain_of_steps<6>(name, args, stream);
-    default:
-      DPA4_EXPECTS(args.size <= 16 * kGridChainSteps);
-      return grid_chain_of_steps<kGridChainSteps>(name, args, stream);
-  }
 }
 
 }  // namespace dpa4::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "kernels/cuda/grid_chain.cuh"
+#include "kernels/cuda/devices.h"
+#include "kernels/cuda/grid_chain.h"
+#include "kernels/cuda/grid_product.cuh"
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/products.cuh"
 #include "src/math/elementary.h"
 
 namespace dpa4::cuda {
@@ -22,118 +23,6 @@ std::int64_t grid_product_work(const kernels::GridShape& shape) {
   if (is_chain<kArithmetic>(shape)) return 0;
   return static_cast<std::int64_t>(padded_points(shape)) * shape.width * (2 * shape.n_branches + 1);
 }
-
-// The two matrices act on the coefficients of a channel, so a row of the left factor of a product
-// is an item and channel: (item, channel, coefficients) times (coefficients, points), and back.
-// Fields are stored (item, channel, points).
-
-/// Coefficients (count, K, width), read along K.
-template <class Real>
-struct LoadCoefficients {
-  const Real* data;
-  int width, size;
-
-  template <int kCount>
-  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
-    const int item = row / width, c = row - item * width;
-    const Real* from = data + (static_cast<std::int64_t>(item) * size + k) * width + c;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = k + i < size ? from[i * width] : Real(0);
-  }
-};
-
-/// Coefficients (count, K, width), written along K.
-template <class Real>
-struct StoreCoefficients {
-  Real* data;
-  int width, size;
-
-  template <int kCount>
-  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
-    const int item = row / width, c = row - item * width;
-    Real* to = data + (static_cast<std::int64_t>(item) * size + column) * width + c;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (column + i < size) to[i * width] = values[i];
-    }
-  }
-};
-
-/// Fields (rows, points).
-template <class Real>
-struct Fields {
-  Real* data;
-  int points, ld;
-
-  template <int kCount>
-  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
-    Real* to = data + static_cast<std::int64_t>(row) * ld + column;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (column + i < points) to[i] = values[i];
-    }
-  }
-  template <int kCount>
-  __device__ __forceinline__ void get(std::int64_t row, int k, Real* values) const {
-    load_numbers<kCount>(data + row * ld + k, values);
-  }
-  /// Zeros in the padding.
-  template <int kCount>
-  __device__ __forceinline__ void clear_padding(int k, Real* values) const {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (k + i >= points) values[i] = 0;
-    }
-  }
-};
-
-/// The product of two fields, summed over the branches.
-template <class Real>
-struct LoadFieldProduct {
-  Fields<Real> left, right;
-  const Real* router;
-  int width, branches;
-
-  template <int kCount>
-  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
-    const int item = row / width, c = row - item * width;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = 0;
-    for (int b = 0; b < branches; ++b) {
-      const std::int64_t at = (static_cast<std::int64_t>(item) * branches + b) * width + c;
-      const Real weight =
-          router != nullptr ? router[static_cast<std::int64_t>(item) * branches + b] : Real(1);
-      Real l[kCount], r[kCount];
-      left.template get<kCount>(at, k, l);
-      right.template get<kCount>(at, k, r);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) values[i] += weight * l[i] * r[i];
-    }
-    left.template clear_padding<kCount>(k, values);
-  }
-};
-
-/// The gradient of one factor: that of the product, times the router, times the other factor.
-template <class Real>
-struct LoadFieldGradient {
-  Fields<Real> grad, other;
-  const Real* router;
-  int width, branches;
-
-  template <int kCount>
-  __device__ __forceinline__ void get(int, int row, int k, Real* values) const {
-    const int wide = branches * width;
-    const int item = row / wide, b = row % wide / width, c = row % width;
-    const Real weight =
-        router != nullptr ? router[static_cast<std::int64_t>(item) * branches + b] : Real(1);
-    Real g[kCount];
-    grad.template get<kCount>(static_cast<std::int64_t>(item) * width + c, k, g);
-    other.template get<kCount>(row, k, values);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] *= weight * g[i];
-    grad.template clear_padding<kCount>(k, values);
-  }
-};
 
 /// The steps of grid_product and its backward for `count` items.
 template <Arithmetic kArithmetic, class Real>
@@ -179,12 +68,11 @@ class GridSteps {
     DPA4_EXPECTS(rows < 2147483647);
     const GemmShape shape{static_cast<int>(rows), n, k, 1};
     if constexpr (kArithmetic == Arithmetic::kSplit) {
-      SplitProduct::run(name, shape, weights, load, store, stream_);
-    } else if (n % 4 == 0 && k % 4 == 0) {
-      simt_gemm<true>(name, shape, weights, load, store, stream_);
-    } else {
-      simt_gemm<false>(name, shape, weights, load, store, stream_);
+      if (has_hopper_products()) {
+        return field_product<kArithmetic, true>(name, shape, weights, load, store, stream_);
+      }
     }
+    field_product<kArithmetic, false>(name, shape, weights, load, store, stream_);
   }
 
   kernels::GridShape shape_;
@@ -321,6 +209,7 @@ void grid_mean(const kernels::GridMeanArgs<Real>& args, kernels::Stream stream) 
   for_rows("grid_mean", args.count, width, stream, [=] __device__(int n, int c) {
     const std::int64_t at = static_cast<std::int64_t>(n) * size * width + c;
     Real sum = 0;
+#pragma unroll 8
     for (int i = 0; i < size; ++i) {
       const std::int64_t place = at + static_cast<std::int64_t>(i) * width;
       sum += args.weight[i] * args.left[place] * args.right[place];

@@ -7,8 +7,7 @@
 /// The mixing stack on any device; see also hopper_stack.h.
 namespace dpa4::cuda {
 
-/// One kernel for each step of each layer, so2_stack.cuh. CMake makes one source file for each
-/// arithmetic and precision from so2_stack_shard.cu.in.
+/// One kernel for each step of each layer, see so2_stack.cuh.
 template <Arithmetic kArithmetic, class Real>
 void stepwise_so2_stack(const kernels::So2StackArgs<Real>& args, kernels::Stream stream);
 template <Arithmetic kArithmetic, class Real>
