@@ -10,6 +10,7 @@
 #include "atom.h"
 #include "comm.h"
 #include "compute.h"
+#include "domain.h"
 #include "error.h"
 #include "force.h"
 #include "neighbor.h"
@@ -50,6 +51,64 @@ struct WriteCenters {
     row_of_atom[i] = row;
     atom_of_row[row] = i;
     owner[2 * i] = rank;
+    owner[2 * i + 1] = row;
+  }
+};
+
+/// Cells of the box, `n` along each axis.
+template <class Positions>
+struct Bins {
+  Positions x;
+  const int* atom_of_row;
+  double low[3];
+  double per_length[3];
+  int n;
+  KOKKOS_INLINE_FUNCTION int operator()(std::int64_t row) const {
+    int bin = 0;
+    for (int axis = 0; axis < 3; ++axis) {
+      const double at = (x(atom_of_row[row], axis) - low[axis]) * per_length[axis];
+      const int k = at > 0 ? (at < n ? static_cast<int>(at) : n - 1) : 0;
+      bin = bin * n + k;
+    }
+    return bin;
+  }
+};
+
+template <class Positions>
+struct WriteBins {
+  Bins<Positions> bins;
+  int* bin;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const { bin[row] = bins(row); }
+};
+
+struct RowsToAtoms {
+  const int* atom_of_row;
+  int* member;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
+    member[k] = atom_of_row[member[k]];
+  }
+};
+
+template <class Positions>
+struct SortBins {
+  dpa4::graph::detail::PositionOrder<Positions> order;
+  const int* begin;
+  int* member;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t bin) const {
+    dpa4::base::detail::sort_in_place(member + begin[bin], begin[bin + 1] - begin[bin], order);
+  }
+};
+
+struct WriteRows {
+  const int* atom;
+  int* atom_of_row;
+  int* row_of_atom;
+  double* owner;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
+    const int i = atom[k];
+    const int row = static_cast<int>(k);
+    atom_of_row[row] = i;
+    row_of_atom[i] = row;
     owner[2 * i + 1] = row;
   }
 };
@@ -299,6 +358,8 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
                            dpa4_kernels::WriteCenters<KokkosNeighborList<DeviceType>>{
                                neighbors, number, comm->me, row_of_atom, atom_of_row, owner});
 
+  order_rows(atoms, owner);
+
   halo_.exchange_owners(owner, n_local, n_atoms);
   const double* const ghost_owner = owner + std::int64_t{2} * n_local;
   dpa4::base::parallel_for(space_, "dpa4_mark_ghosts", n_ghosts,
@@ -313,7 +374,7 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
   int* const type_of_row = type_of_row_here_.reserve(n_nodes_);
   dpa4::base::fill(space_, "dpa4_types_clear", n_nodes_, type_of_row, -1);
   refresh_types(atoms);
-  rebuild_edges();
+  rebuild_edges(atoms);
   aparam_of_row_.clear();
   for (int row = 0; row < n_owned_; ++row) {
     aparam_of_row_.insert(aparam_of_row_.end(), aparam_.begin(), aparam_.end());
@@ -321,9 +382,43 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
   if (aparam_compute_ != nullptr || drops_special_neighbors()) bring_rows_to_host();
   if (drops_special_neighbors()) {
     atomKK->sync(Host, X_MASK | TYPE_MASK | TAG_MASK | SPECIAL_MASK);
+    // The map on the device is not always pointed to any more after it was made anew.
+    atomKK->k_sametag.sync_host();
+    atom->sametag = atomKK->k_sametag.view_host().data();
     check_special_neighbors();
   }
   rows_built_at_ = neighbor->ncalls;
+}
+
+/// Puts own rows in the order of bins of space, and of positions within a bin: on a GPU LAMMPS
+/// sorts atoms in the order in which threads come by, and sums must not depend on that.
+template <class DeviceType>
+void PairDPA4Kokkos<DeviceType>::order_rows(const Atoms& atoms, double* owner) {
+  constexpr int kAtomsOfABin = 8, kMostBins = 128;
+  dpa4_kernels::Bins<decltype(atoms.x)> bins{atoms.x, atom_of_row_here_.data(), {}, {}, 1};
+  const double side = std::cbrt(static_cast<double>(atom->natoms) / kAtomsOfABin);
+  bins.n = std::clamp(static_cast<int>(side), 1, kMostBins);
+  const double* const low = domain->triclinic != 0 ? domain->boxlo_bound : domain->boxlo;
+  const double* const high = domain->triclinic != 0 ? domain->boxhi_bound : domain->boxhi;
+  for (int axis = 0; axis < 3; ++axis) {
+    bins.low[axis] = low[axis];
+    bins.per_length[axis] = bins.n / std::max(high[axis] - low[axis], 1e-300);
+  }
+  const int n_bins = bins.n * bins.n * bins.n;
+  int* const bin = number_.reserve(n_owned_);
+  int* const begin = bin_begin_.reserve(std::int64_t{n_bins} + 1);
+  int* const member = member_.reserve(n_owned_);
+  dpa4::base::parallel_for(space_, "dpa4_bins", n_owned_,
+                           dpa4_kernels::WriteBins<decltype(atoms.x)>{bins, bin});
+  dpa4::base::group_by_key(space_, "dpa4_rows_by_bin", n_owned_, bin, n_bins, begin, member,
+                           bin_cursor_.reserve(n_bins));
+  dpa4::base::parallel_for(space_, "dpa4_row_atoms", n_owned_,
+                           dpa4_kernels::RowsToAtoms{atom_of_row_here_.data(), member});
+  dpa4::base::parallel_for(space_, "dpa4_sort_bins", n_bins,
+                           dpa4_kernels::SortBins<decltype(atoms.x)>{{atoms.x}, begin, member});
+  dpa4::base::parallel_for(
+      space_, "dpa4_write_rows", n_owned_,
+      dpa4_kernels::WriteRows{member, atom_of_row_here_.data(), row_of_atom_here_.data(), owner});
 }
 
 template <class DeviceType>
@@ -334,15 +429,15 @@ void PairDPA4Kokkos<DeviceType>::bring_rows_to_host() {
 }
 
 template <class DeviceType>
-void PairDPA4Kokkos<DeviceType>::rebuild_edges() {
+void PairDPA4Kokkos<DeviceType>::rebuild_edges(const Atoms& atoms) {
   dpa4::graph::NodeMap nodes;
   nodes.n_owned = n_owned_;
   nodes.n_nodes = n_nodes_;
   nodes.row_of_atom = {row_of_atom_here_.data(), atom->nlocal + atom->nghost};
   nodes.type_of_row = {type_of_row_here_.data(), n_nodes_};
-  // Kokkos' threads fill the bins behind a neighbor list in the order in which they come by.
-  edges_->rebuild(KokkosNeighborList<DeviceType>(*list), nodes,
-                  dpa4::graph::NeighborOrder::kByAtomNumber);
+  // Kokkos' threads fill the bins behind a neighbor list, and on a GPU number the ghosts, in the
+  // order in which they come by.
+  edges_->rebuild(KokkosNeighborList<DeviceType>(*list), nodes, atoms.x);
 }
 
 /// Atoms may change their type between builds of the neighbor list (fix atom/swap and its like).
@@ -358,7 +453,7 @@ void PairDPA4Kokkos<DeviceType>::refresh_types(const Atoms& atoms) {
                                type_of_row_here_.data(), status});
   const bool rebuilding = rows_built_at_ != neighbor->ncalls || neighbor->ago == 0;
   if (rebuilding || model_.config.exclude_types.empty()) return;
-  if (dpa4::base::read_element(space_, status + 1) != 0) rebuild_edges();
+  if (dpa4::base::read_element(space_, status + 1) != 0) rebuild_edges(atoms);
 }
 
 template <class DeviceType>

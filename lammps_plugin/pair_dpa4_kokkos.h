@@ -67,7 +67,8 @@ class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
   };
 
   void rebuild_rows(const Atoms& atoms);
-  void rebuild_edges();
+  void rebuild_edges(const Atoms& atoms);
+  void order_rows(const Atoms& atoms, double* owner);
   void bring_rows_to_host();
   void refresh_types(const Atoms& atoms);
   void evaluate(const Atoms& atoms);
@@ -81,14 +82,15 @@ class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
   dpa4::lammps::LammpsHaloKokkos<DeviceType> halo_;
   std::optional<dpa4::graph::EdgeBuilder<Space>> edges_;
   int n_nodes_ = 0;
-  Buffer<int> model_type_of_here_;  // by LAMMPS type
-  Buffer<int> number_;              // scratch of the scans
-  Buffer<double> owner_;            // (atoms, 2)  rank and row; -1: none
-  Buffer<int> row_of_atom_here_;    // (atoms)
-  Buffer<int> atom_of_row_here_;    // (n_nodes)
-  Buffer<int> type_of_row_here_;    // (n_nodes)
-  Buffer<int> type_status_;         // (2)  a type became NULL; a type changed
-  Buffer<double> partial_, sums_;   // of energy and virial
+  Buffer<int> model_type_of_here_;               // by LAMMPS type
+  Buffer<int> number_;                           // scratch of the scans
+  Buffer<double> owner_;                         // (atoms, 2)  rank and row; -1: none
+  Buffer<int> row_of_atom_here_;                 // (atoms)
+  Buffer<int> atom_of_row_here_;                 // (n_nodes)
+  Buffer<int> type_of_row_here_;                 // (n_nodes)
+  Buffer<int> bin_begin_, bin_cursor_, member_;  // of order_rows
+  Buffer<int> type_status_;                      // (2)  a type became NULL; a type changed
+  Buffer<double> partial_, sums_;                // of energy and virial
   Buffer<double> energy_here_, force_here_, virial_here_;  // copies of results from the host
   HostStructure host_;
   dpa4::lammps::AtomEnergies k_eatom_;

@@ -195,31 +195,40 @@ struct PlaceMembers {
   }
 };
 
-DPA4_HD inline void sift_down(int* heap, int root, int n) {
+struct Ascending {
+  DPA4_HD bool operator()(int a, int b) const { return a < b; }
+};
+
+template <class Less>
+DPA4_HD void sift_down(int* heap, int root, int n, const Less& less) {
   const int value = heap[root];
   while (2 * root + 1 < n) {
     int child = 2 * root + 1;
-    if (child + 1 < n && heap[child + 1] > heap[child]) ++child;
-    if (heap[child] <= value) break;
+    if (child + 1 < n && less(heap[child], heap[child + 1])) ++child;
+    if (!less(value, heap[child])) break;
     heap[root] = heap[child];
     root = child;
   }
   heap[root] = value;
 }
 
-/// Ascending, in place, n log n at worst, without recursion (it runs inside device threads).
-DPA4_HD inline void sort_ascending(int* values, int n) {
+/// In the order of `less`, in place, n log n at worst, without recursion (it runs inside device
+/// threads). Equal values may change places.
+template <class Less>
+DPA4_HD void sort_in_place(int* values, int n, const Less& less) {
   bool sorted = true;
-  for (int i = 1; i < n && sorted; ++i) sorted = values[i - 1] <= values[i];
+  for (int i = 1; i < n && sorted; ++i) sorted = !less(values[i], values[i - 1]);
   if (sorted) return;
-  for (int root = n / 2 - 1; root >= 0; --root) sift_down(values, root, n);
+  for (int root = n / 2 - 1; root >= 0; --root) sift_down(values, root, n, less);
   for (int last = n - 1; last > 0; --last) {
     const int largest = values[0];
     values[0] = values[last];
     values[last] = largest;
-    sift_down(values, 0, last);
+    sift_down(values, 0, last, less);
   }
 }
+
+DPA4_HD inline void sort_ascending(int* values, int n) { sort_in_place(values, n, Ascending{}); }
 
 /// Atomics placed the members of a group in the order the threads came by; sorting restores one
 /// order.

@@ -154,14 +154,28 @@ struct WriteCandidates {
   }
 };
 
-/// The candidates of a row by ascending atom number.
+/// By position, and by number where atoms coincide.
+template <class Positions>
+struct PositionOrder {
+  Positions x;
+  DPA4_HD bool operator()(int a, int b) const {
+    for (int axis = 0; axis < 3; ++axis) {
+      if (x(a, axis) != x(b, axis)) return x(a, axis) < x(b, axis);
+    }
+    return a < b;
+  }
+};
+
+/// The candidates of a row in the order of their positions.
+template <class Positions>
 struct SortCandidates {
+  PositionOrder<Positions> order;
   TensorView<const int, 1> row_of_atom;
   Candidates out;
   DPA4_HD void operator()(std::int64_t row) const {
     const std::int64_t begin = out.dst_begin[row];
     const std::int64_t end = out.dst_begin[row + 1];
-    base::detail::sort_ascending(out.atom + begin, static_cast<int>(end - begin));
+    base::detail::sort_in_place(out.atom + begin, static_cast<int>(end - begin), order);
     for (std::int64_t k = begin; k < end; ++k) out.src[k] = row_of_atom(out.atom[k]);
   }
 };
@@ -232,12 +246,6 @@ struct WriteRowBegin {
 
 }  // namespace detail
 
-/// How the edges of a center follow each other.
-enum class NeighborOrder {
-  kAsListed,      // as in the neighbor list
-  kByAtomNumber,  // for lists whose order depends on the timing of threads
-};
-
 /// Turns LAMMPS' neighbor list into the model's edges.
 ///
 /// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst
@@ -260,8 +268,12 @@ class EdgeBuilder {
   /// rebuild, seen from both sides. Centers without an owned row are skipped, as are neighbors
   /// without a row. Throws InputError if there are more pairs than an int counts.
   template <class List>
-  void rebuild(const List& list, const NodeMap& nodes,
-               NeighborOrder order = NeighborOrder::kAsListed);
+  void rebuild(const List& list, const NodeMap& nodes);
+
+  /// The same with the edges of a center in the order of the neighbors' positions, for lists whose
+  /// order, or whose numbers of atoms, depend on the timing of threads.
+  template <class List, class Positions>
+  void rebuild(const List& list, const NodeMap& nodes, const Positions& x);
 
   /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid
   /// until the next call of `update` or `rebuild`.
@@ -275,6 +287,9 @@ class EdgeBuilder {
 
  private:
   detail::Candidates candidates();
+  template <class List>
+  void list_candidates(const List& list, const NodeMap& nodes);
+  void group_by_source();
 
   template <class T>
   using Buffer = base::Buffer<T, Space>;
@@ -343,7 +358,23 @@ detail::Candidates EdgeBuilder<Space>::candidates() {
 
 template <class Space>
 template <class List>
-void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes, NeighborOrder order) {
+void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes) {
+  list_candidates(list, nodes);
+  group_by_source();
+}
+
+template <class Space>
+template <class List, class Positions>
+void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes, const Positions& x) {
+  list_candidates(list, nodes);
+  base::parallel_for(space_, "edge_candidates_sort", n_owned_,
+                     detail::SortCandidates<Positions>{{x}, nodes.row_of_atom, candidates()});
+  group_by_source();
+}
+
+template <class Space>
+template <class List>
+void EdgeBuilder<Space>::list_candidates(const List& list, const NodeMap& nodes) {
   DPA4_EXPECTS(nodes.n_owned >= 0 && nodes.n_nodes >= nodes.n_owned);
   DPA4_EXPECTS(nodes.type_of_row.extent(0) == nodes.n_nodes);
   n_owned_ = nodes.n_owned;
@@ -381,13 +412,13 @@ void EdgeBuilder<Space>::rebuild(const List& list, const NodeMap& nodes, Neighbo
   // The scratch of the sort: one cursor a row.
   position_of_.reserve(n_candidates_ >= n_nodes_ ? n_candidates_ + std::int64_t{1} : n_nodes_);
 
-  const detail::Candidates out = candidates();
   base::parallel_for(space_, "edge_candidates_write", n_owned_,
-                     detail::WriteCandidates<List>{rule, entry_of_row, out});
-  if (order == NeighborOrder::kByAtomNumber) {
-    base::parallel_for(space_, "edge_candidates_sort", n_owned_,
-                       detail::SortCandidates{nodes.row_of_atom, out});
-  }
+                     detail::WriteCandidates<List>{rule, entry_of_row, candidates()});
+}
+
+template <class Space>
+void EdgeBuilder<Space>::group_by_source() {
+  const detail::Candidates out = candidates();
   base::group_by_key(space_, "edge_candidates_by_src", n_candidates_, out.src, n_nodes_,
                      out.src_begin, out.by_src, position_of_.data());
   ready_ = true;

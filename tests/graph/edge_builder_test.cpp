@@ -238,25 +238,34 @@ TEST(EdgeBuilder, GivesTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-TEST(EdgeBuilder, ByAtomNumberDoesNotDependOnTheOrderOfTheLists) {
+TEST(EdgeBuilder, ByPositionDoesNotDependOnTheOrderOfTheLists) {
   Problem problem = random_problem(40, 70, 6000, 12);
   const std::vector<std::pair<int, int>> excluded{{0, 2}};
-  const auto build = [&](NeighborOrder order) {
+  const auto by_position = [&] {
     EdgeBuilder<base::Threads> builder = make_builder(excluded);
-    builder.rebuild(problem.list(), problem.nodes(), order);
+    builder.rebuild(problem.list(), problem.nodes(), problem.positions());
     return copy(builder.update(problem.positions()));
   };
-  const Edges by_number = build(NeighborOrder::kByAtomNumber);
-  const Edges as_listed = build(NeighborOrder::kAsListed);
+  const auto as_listed = [&] {
+    EdgeBuilder<base::Threads> builder = make_builder(excluded);
+    builder.rebuild(problem.list(), problem.nodes());
+    return copy(builder.update(problem.positions()));
+  };
+  const Edges sorted = by_position();
+  const Edges listed = as_listed();
   std::mt19937 engine(13);
   for (auto& list : problem.lists) std::shuffle(list.begin(), list.end(), engine);
-  EXPECT_EQ(build(NeighborOrder::kByAtomNumber), by_number);
-  EXPECT_FALSE(build(NeighborOrder::kAsListed) == as_listed);
+  EXPECT_EQ(by_position(), sorted);
+  EXPECT_FALSE(as_listed() == listed);
   // What sorted lists give as they are.
+  const auto place = [&](int listed_atom) {
+    const double* const x = problem.x.data() + 3 * (listed_atom & kMask);
+    return std::array<double, 3>{x[0], x[1], x[2]};
+  };
   for (auto& list : problem.lists) {
-    std::sort(list.begin(), list.end(), [](int a, int b) { return (a & kMask) < (b & kMask); });
+    std::sort(list.begin(), list.end(), [&](int a, int b) { return place(a) < place(b); });
   }
-  EXPECT_EQ(by_number, brute_force(problem, excluded));
+  EXPECT_EQ(sorted, brute_force(problem, excluded));
 }
 
 /// Two owned atoms at a given separation along x, listed as each other's neighbor.
