@@ -382,7 +382,7 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
   if (aparam_compute_ != nullptr || drops_special_neighbors()) bring_rows_to_host();
   if (drops_special_neighbors()) {
     atomKK->sync(Host, X_MASK | TYPE_MASK | TAG_MASK | SPECIAL_MASK);
-    // The map on the device is not always pointed to any more after it was made anew.
+    // LAMMPS may have lost its pointer to the copy of a map that is on the device.
     atomKK->k_sametag.sync_host();
     atom->sametag = atomKK->k_sametag.view_host().data();
     check_special_neighbors();
