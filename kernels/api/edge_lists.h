@@ -15,6 +15,17 @@ struct NodeCuts {
   int limit = 1;
 };
 
+/// Writes cuts in a row from group number `group` on, which begins with node `first`: pairs of the
+/// first node of a group and its first edge; behind the last group (n_nodes, begin[n_nodes]).
+template <class Real>
+struct CutNodesArgs {
+  NodeCuts nodes;
+  int first = 0;
+  int group = 0;
+  int count = 0;
+  int* cuts = nullptr;  // (count, 2)  out
+};
+
 // Every source file gets code of its own: what is compiled for one instruction set must not be
 // shared with others.
 namespace {
@@ -41,18 +52,17 @@ DPA4_HD inline int next_cut(const NodeCuts& nodes, int first, int group) {
   return low;
 }
 
-}  // namespace
-
-/// Writes cuts in a row from group number `group` on, which begins with node `first`: pairs of the
-/// first node of a group and its first edge; behind the last group (n_nodes, begin[n_nodes]).
 template <class Real>
-struct CutNodesArgs {
-  NodeCuts nodes;
-  int first = 0;
-  int group = 0;
-  int count = 0;
-  int* cuts = nullptr;  // (count, 2)  out
-};
+DPA4_HD inline void write_cuts(const CutNodesArgs<Real>& args) {
+  int first = args.first;
+  for (int i = 0; i < args.count; ++i) {
+    args.cuts[2 * i] = first;
+    args.cuts[2 * i + 1] = args.nodes.begin[first];
+    if (first < args.nodes.n_nodes) first = next_cut(args.nodes, first, args.group + i);
+  }
+}
+
+}  // namespace
 
 /// Puts edges behind the lists of a step that belong to no node: from node 0 to itself, as long as
 /// the cutoff, where no sum sees them.

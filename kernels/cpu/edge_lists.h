@@ -8,12 +8,7 @@ namespace dpa4::cpu::DPA4_CPU_ISA {
 
 template <class Real>
 void cut_nodes(const kernels::CutNodesArgs<Real>& args, kernels::Stream) {
-  int first = args.first;
-  for (int i = 0; i < args.count; ++i) {
-    args.cuts[2 * i] = first;
-    args.cuts[2 * i + 1] = args.nodes.begin[first];
-    if (first < args.nodes.n_nodes) first = kernels::next_cut(args.nodes, first, args.group + i);
-  }
+  kernels::write_cuts(args);
 }
 
 template <class Real>

@@ -6,14 +6,7 @@ namespace dpa4::cuda {
 
 template <class Real>
 void cut_nodes(const kernels::CutNodesArgs<Real>& args, kernels::Stream stream) {
-  for_items("cut_nodes", 1, stream, [=] __device__(std::int64_t) {
-    int first = args.first;
-    for (int i = 0; i < args.count; ++i) {
-      args.cuts[2 * i] = first;
-      args.cuts[2 * i + 1] = args.nodes.begin[first];
-      if (first < args.nodes.n_nodes) first = kernels::next_cut(args.nodes, first, args.group + i);
-    }
-  });
+  for_items("cut_nodes", 1, stream, [=] __device__(std::int64_t) { kernels::write_cuts(args); });
 }
 
 template <class Real>
