@@ -28,6 +28,9 @@
 /// its warp w and is number 4 j + 2 h + t of the arrays in registers below. Slot 16 J + 8 b + 2 q +
 /// t is column 16 J + 4 q + 2 b + t in memory, so that a thread has four columns in a row; the
 /// weights are packed for this order (stack_column).
+///
+/// Files with these kernels are compiled with -fmad=false: which products are fused with sums is
+/// written here, so that it is the same for every row of a thread, and with it the bits.
 namespace dpa4::cuda {
 
 inline constexpr int kStackShared = 227 * 1024;  // bytes of shared memory of a block
@@ -161,7 +164,7 @@ class StackGroup {
       const float factor[2] = {inverse_[0] * scale, inverse_[1] * scale};
       if constexpr (Kernel::kHoldsGradient) {
 #pragma unroll
-        for (int i = 0; i < kNumbers; ++i) value[i] = grad[i] + value[i] * factor[i / 2 % 2];
+        for (int i = 0; i < kNumbers; ++i) value[i] = fmaf(value[i], factor[i / 2 % 2], grad[i]);
       } else {
         add_to_rows(value, factor);
       }
@@ -464,8 +467,8 @@ class StackGroup {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const float2 old = old_pair(j, h);
-        value[4 * j + 2 * h] = old.x + value[4 * j + 2 * h] * factor[h];
-        value[4 * j + 2 * h + 1] = old.y + value[4 * j + 2 * h + 1] * factor[h];
+        value[4 * j + 2 * h] = fmaf(value[4 * j + 2 * h], factor[h], old.x);
+        value[4 * j + 2 * h + 1] = fmaf(value[4 * j + 2 * h + 1], factor[h], old.y);
       }
     }
 #pragma unroll
@@ -509,7 +512,7 @@ class StackGroup {
     }
   }
   static __device__ __forceinline__ void add_gated(float& z, float old, float gate) {
-    z = old + gate * z;
+    z = fmaf(gate, z, old);
   }
 
   /// m = 0: u + silu(z) for the scalars, u + s z for the others, s = sigmoid(scalars gate).
@@ -623,7 +626,7 @@ class StackGroup {
               float& g_minus = value[place(quad, h, n)];
               float& g_plus = value[place(quad + kHalf / 16, h, n)];
               gate[n] = open_gate(logit[place(first + i, h, n)] * inverse[h]);
-              sum[n] = g_minus * minus[n] + g_plus * plus[n];
+              sum[n] = fmaf(g_plus, plus[n], g_minus * minus[n]);
               g_minus *= gate[n];
               g_plus *= gate[n];
             }
@@ -680,7 +683,7 @@ class StackGroup {
               logit = 0;
               g *= math::silu_derivative(old[n], open_gate(old[n]));
             } else {
-              logit = math::gate_logit_gradient(others[n] + g * old[n], gate[n]);
+              logit = math::gate_logit_gradient(fmaf(g, old[n], others[n]), gate[n]);
               g *= gate[n];
             }
           }
@@ -733,10 +736,10 @@ class StackGroup {
         for (int h = 0; h < 2; ++h) {
           const float4 g = old[i][h];
           float* const v = value;
-          v[place(quad, h, 0)] = g.x + v[place(quad, h, 0)] * factor[h];
-          v[place(quad, h, 1)] = g.y + v[place(quad, h, 1)] * factor[h];
-          v[place(quad, h, 2)] = g.z + v[place(quad, h, 2)] * factor[h];
-          v[place(quad, h, 3)] = g.w + v[place(quad, h, 3)] * factor[h];
+          v[place(quad, h, 0)] = fmaf(v[place(quad, h, 0)], factor[h], g.x);
+          v[place(quad, h, 1)] = fmaf(v[place(quad, h, 1)], factor[h], g.y);
+          v[place(quad, h, 2)] = fmaf(v[place(quad, h, 2)], factor[h], g.z);
+          v[place(quad, h, 3)] = fmaf(v[place(quad, h, 3)], factor[h], g.w);
           put_in_memory(value, quad, h, valid_[h], to[h]);
         }
       }

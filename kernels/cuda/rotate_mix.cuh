@@ -8,6 +8,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/local_frame.cuh"
 #include "kernels/cuda/matrix.cuh"
+#include "kernels/cuda/vectors.cuh"
 
 namespace dpa4::cuda {
 
@@ -31,37 +32,6 @@ struct ChannelSizes {
 template <int kLmax>
 __host__ __device__ constexpr int edge_coefficients(bool scale, int rank) {
   return math::wigner_size(kLmax) + (scale ? 0 : mixing_size(kLmax) * rank);
-}
-
-/// Least lanes that share an edge in the kernels whose lanes have more than a channel.
-inline constexpr int kFewestLanes = 8;
-
-/// Can numbers from here on be read kVector at a time?
-template <int kVector, class Real>
-bool is_aligned(const Real* numbers) {
-  return reinterpret_cast<std::uintptr_t>(numbers) % (kVector * sizeof(Real)) == 0;
-}
-
-/// Stores a vector at once, which the compiler takes apart where its numbers come from different
-/// places.
-__device__ __forceinline__ void store_vector(float* to, const float (&from)[4]) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};"
-               :
-               : "l"(__cvta_generic_to_global(to)), "f"(from[0]), "f"(from[1]), "f"(from[2]),
-                 "f"(from[3])
-               : "memory");
-}
-__device__ __forceinline__ void store_vector(float* to, const float (&from)[2]) {
-  asm volatile("st.global.v2.f32 [%0], {%1, %2};"
-               :
-               : "l"(__cvta_generic_to_global(to)), "f"(from[0]), "f"(from[1])
-               : "memory");
-}
-__device__ __forceinline__ void store_vector(double* to, const double (&from)[2]) {
-  asm volatile("st.global.v2.f64 [%0], {%1, %2};"
-               :
-               : "l"(__cvta_generic_to_global(to)), "d"(from[0]), "d"(from[1])
-               : "memory");
 }
 
 /// A group of threads an edge, a thread a channel.

@@ -4,6 +4,8 @@
 #include "kernels/cuda/degree_operations.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/local_frame.cuh"
+#include "kernels/cuda/matrix.cuh"
+#include "kernels/cuda/vectors.cuh"
 
 namespace dpa4::cuda {
 
@@ -111,9 +113,84 @@ __global__ void __launch_bounds__(kBlock)
                              shared[warp]);
 }
 
+/// kFewestLanes lanes an edge, 16 bytes of channels at a time. What the edge keeps is linear in the
+/// gradients of the harmonics: only that is summed over the lanes.
+template <int kLmax, class Real>
+__global__ void __launch_bounds__(kBlock, sizeof(Real) == 4 && kLmax <= 3 ? 4 : 2)
+    zonal_sum_backward_vector_kernel(kernels::ZonalSumBackwardArgs<Real> args) {
+  constexpr int kVector = kWide<Real>, kLanes = kFewestLanes;
+  const std::int64_t number =
+      static_cast<std::int64_t>(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, channels = args.channels;
+  const bool valid = number < args.edges.count;
+  const std::int64_t i = valid ? number : 0;  // an edge that exists
+  const int edge = edge_at(args.edges, static_cast<int>(i));
+  const std::int64_t dst = args.edges.dst[edge];
+  const Real* wigner = args.wigner + i * math::wigner_size(kLmax);
+  const Real* radial = args.radial + i * kLmax * channels;
+  const Real* grad = args.grad_x + dst * full_rows(kLmax) * channels;
+  Real* grad_radial = args.grad_radial + i * kLmax * channels;
+  // A lane keeps one of the gradients of the edge.
+  Real* kept = lane < 3 ? args.torque + 3 * i + lane : nullptr;
+  if (lane == 3 && args.grad_factor != nullptr) kept = args.grad_factor + i;
+  if (lane == 4 && args.grad_gate != nullptr) kept = args.grad_gate + i;
+  if (!valid) kept = nullptr;
+  const Real before = kept != nullptr ? *kept : Real(0);
+  const Real gate = args.gate != nullptr ? args.gate[args.edges.src[edge]] : Real(1);
+  const Real factor = args.factor != nullptr ? args.factor[i] : Real(1);
+  const Real kappa = args.kappa[dst];
+
+  Real sums[4] = {0, 0, 0, 0};  // the torque, then <harmonics, their gradients>
+  math::static_for<kLmax>([&](auto degree) {
+    constexpr int l = decltype(degree)::value + 1;
+    Real harmonic[2 * l + 1], grad_harmonic[2 * l + 1];
+#pragma unroll
+    for (int k = 0; k <= 2 * l; ++k) {
+      harmonic[k] = wigner[math::wigner_index(l, 0, k - l)];
+      grad_harmonic[k] = 0;
+    }
+#pragma unroll 1
+    for (int c = kVector * lane; c < channels; c += kVector * kLanes) {
+      Real value[kVector], total[kVector];
+      load_numbers<kVector>(radial + (l - 1) * channels + c, value);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) total[v] = 0;
+#pragma unroll
+      for (int k = 0; k <= 2 * l; ++k) {
+        Real g[kVector];
+        load_numbers<kVector>(grad + (l * l + k) * channels + c, g);
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) {
+          grad_harmonic[k] += value[v] * g[v];
+          total[v] += harmonic[k] * g[v];
+        }
+      }
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) total[v] *= kappa * gate * factor;
+      if (valid) store_vector(grad_radial + (l - 1) * channels + c, total);
+    }
+#pragma unroll
+    for (int k = 0; k <= 2 * l; ++k) sums[3] += harmonic[k] * grad_harmonic[k];
+    math::add_torque<l>(grad_harmonic, harmonic, sums);
+  });
+  sum_neighbors<kLanes>(sums);
+  const Real share = lane == 0   ? -gate * factor * sums[0]
+                     : lane == 1 ? -gate * factor * sums[1]
+                     : lane == 2 ? -gate * factor * sums[2]
+                     : lane == 3 ? gate * sums[3]
+                                 : factor * sums[3];
+  if (kept != nullptr) *kept = before + kappa * share;
+}
+
 template <int kLmax, class Real>
 void zonal_sum_backward_of_degree(const kernels::ZonalSumBackwardArgs<Real>& args,
                                   kernels::Stream stream) {
+  constexpr int kVector = kWide<Real>;
+  if (args.channels % kVector == 0 && is_aligned<kVector>(args.radial) &&
+      is_aligned<kVector>(args.grad_x) && is_aligned<kVector>(args.grad_radial)) {
+    return launch("zonal_sum_backward", zonal_sum_backward_vector_kernel<kLmax, Real>,
+                  divide_up(args.edges.count, kBlock / kFewestLanes), kBlock, 0, stream, args);
+  }
   launch("zonal_sum_backward", zonal_sum_backward_kernel<kLmax, Real>,
          divide_up(args.edges.count, kBlock / kWarp), kBlock, 0, stream, args);
 }

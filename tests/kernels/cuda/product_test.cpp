@@ -322,9 +322,19 @@ class So2StackRows : public So2Stack {
     const Results some = results(few), all = results(GetParam());
     ASSERT_EQ(all.size(), 3u);  // of the stack, what it kept, and the gradient
     for (const auto& [name, values] : all) {
-      EXPECT_TRUE(values ==
-                  repeated(some.at(name), kFew, static_cast<std::size_t>(GetParam().count), row))
-          << name;
+      const auto expected =
+          repeated(some.at(name), kFew, static_cast<std::size_t>(GetParam().count), row);
+      ASSERT_EQ(values.size(), expected.size());
+      std::size_t different = 0, first = 0;
+      double largest = 0;
+      for (std::size_t i = values.size(); i-- > 0;) {
+        if (values[i] == expected[i]) continue;
+        ++different;
+        first = i;
+        largest = std::max(largest, std::abs(values[i] - expected[i]));
+      }
+      EXPECT_EQ(different, 0u) << name << ": the first is column " << first % row << " of row "
+                               << first / row << ", the largest difference " << largest;
     }
   }
 };
