@@ -819,6 +819,13 @@ void StepEngine<Real>::sum_forces() {
   });
 }
 
+/// Numbers from the first result to the last: energies, forces, virials, and what aligns them.
+template <class Real>
+std::size_t StepEngine<Real>::result_count() const {
+  return static_cast<std::size_t>(arrays_.node_virial - arrays_.energy) +
+         std::size_t{9} * static_cast<std::size_t>(step_.n_nodes);
+}
+
 /// Reads the results in one piece, which is the only time that a step waits for the machine. With
 /// copies of other ranks' atoms the virial is complete before the gradients are sent home.
 template <class Real>
@@ -828,7 +835,7 @@ void StepEngine<Real>::collect_results(model::HaloExchange& halo, model::Request
   const std::size_t nodes = static_cast<std::size_t>(step_.n_nodes);
   const std::size_t owned = static_cast<std::size_t>(step_.n_owned);
   const double* energy = arrays_.energy;
-  const std::size_t count = static_cast<std::size_t>(arrays_.node_virial - energy) + 9 * nodes;
+  const std::size_t count = result_count();
   const auto read = [&] {
     if (machine.host_memory()) return;
     host_results_.resize(count);
@@ -935,7 +942,8 @@ void StepEngine<Real>::issue_step(model::HaloExchange& halo) {
   machine.zero(arrays_.grad_vec, std::size_t{3} * static_cast<std::size_t>(step_.n_edges) * real);
   machine.zero(arrays_.grad_x, nodes * static_cast<std::size_t>(row(0)) * real);
   machine.zero(arrays_.grad_kappa, owned * real);
-  machine.zero(arrays_.energy, owned * sizeof(double));
+  // Also the gaps between the arrays of results, which are read in one piece.
+  machine.zero(arrays_.energy, result_count() * sizeof(double));
   if (config_.bridging_zbl) machine.zero(arrays_.grad_gate, nodes * real);
 
   make_initial_state(halo);

@@ -77,6 +77,7 @@ class StepEngine final : public model::Evaluator {
   void initial_backward(model::HaloExchange& halo);
   void gate_backward(model::HaloExchange& halo);
   void sum_forces();
+  std::size_t result_count() const;
   void collect_results(model::HaloExchange& halo, model::Request request,
                        model::Evaluation& result);
   void keep_results(model::HaloExchange& halo, model::Request request, model::Evaluation& result);
