@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
+
 /// What the devices can do. All devices that a process uses are of one kind.
 namespace dpa4::cuda {
 
@@ -9,5 +11,8 @@ bool has_hopper_products();
 
 /// Multiprocessors of the current device.
 int multiprocessors();
+
+/// Bytes of shared memory that a block may ask for.
+std::size_t most_shared_bytes();
 
 }  // namespace dpa4::cuda

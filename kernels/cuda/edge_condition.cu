@@ -16,7 +16,7 @@ namespace dpa4::cuda {
 // thread a column. In double, and where the table would not be accurate enough, the net is a
 // composition of single operations.
 
-inline constexpr int kConditionThreads = 1024;
+inline constexpr int kConditionThreads = kTableEdges;
 inline constexpr int kConditionWarps = kConditionThreads / kWarp;
 inline constexpr int kEdgesAtOnce = 4;
 static_assert(kTableColumns == kWarp);
@@ -37,28 +37,17 @@ struct TablePlace {
   }
 };
 
-/// What the warps of a block need of one edge.
-struct ConditionEdge {
-  int terms;     // first number of the interval in the table
-  float t;       // place in the interval
-  float factor;  // of the net
-  int types;     // 2^16 type of the source + type of the destination
-};
-
 /// Shared memory of a block, and the edges that come to it.
 struct ConditionBlock {
   float* table;
-  ConditionEdge* edges;  // of this thread's warp
+  TableEdge* edges;  // of this thread's warp
   int lane, part, column;
   int each;         // edges at a time
   int first, step;  // of the warp's edges
 
-  static constexpr std::size_t kBytes =
-      sizeof(float) * table_part() + sizeof(ConditionEdge) * kConditionThreads;
-
   __device__ ConditionBlock(unsigned char* shared, const RadialTable& all, int edges_each)
       : table(reinterpret_cast<float*>(shared)),
-        edges(reinterpret_cast<ConditionEdge*>(table + table_part()) + threadIdx.x / kWarp * kWarp),
+        edges(reinterpret_cast<TableEdge*>(table + table_part()) + threadIdx.x / kWarp * kWarp),
         lane(static_cast<int>(threadIdx.x) % kWarp),
         part(static_cast<int>(blockIdx.x) % all.parts),
         column(part * kTableColumns + lane),
@@ -94,7 +83,7 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
       const EdgeLength edge(shape, args.vec, number);
       const auto envelope = static_cast<float>(
           math::envelope(edge.length, shape.envelope_rcut, shape.envelope_exponent));
-      ConditionEdge& shared = block.edges[block.lane];
+      TableEdge& shared = block.edges[block.lane];
       shared.terms = place.find(edge.length, &shared.t) * kTableTerms * kTableColumns;
       shared.factor = args.net.enveloped ? envelope : 1.0f;
       shared.types =
@@ -113,7 +102,7 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
     float* y = args.y + static_cast<std::int64_t>(first) * width + column;
 #pragma unroll kEdgesAtOnce
     for (int e = 0; e < count; ++e) {
-      const ConditionEdge edge = block.edges[e];
+      const TableEdge edge = block.edges[e];
       const float* terms = block.table + edge.terms + block.lane;
       float value = terms[(kTableTerms - 1) * kTableColumns];
 #pragma unroll
@@ -147,7 +136,7 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
     const int last = first + min(block.lane, count - 1);
     {
       const EdgeLength edge(args.net.shape, args.vec, edge_at(args.edges, last));
-      ConditionEdge& shared = block.edges[block.lane];
+      TableEdge& shared = block.edges[block.lane];
       shared.terms = place.find(edge.length, &shared.t) * kTableTerms * kTableColumns;
     }
     __syncwarp();
@@ -159,7 +148,7 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
       for (int e = 0; e < kEdgesAtOnce; ++e) {
         const int at = min(begin + e, count - 1);
         const float grad = active ? grad_y[static_cast<std::int64_t>(at) * width] : 0.0f;
-        const ConditionEdge edge = block.edges[at];
+        const TableEdge edge = block.edges[at];
         const float* terms = block.table + edge.terms + block.lane;
         float value = terms[(kTableTerms - 1) * kTableColumns], slope = 0;
 #pragma unroll
@@ -266,8 +255,8 @@ void edge_condition(const kernels::EdgeConditionArgs<Real>& args, kernels::Strea
     kernels::edge_condition_steps(edge_condition_operations<kArithmetic, Real>(), args, stream);
   } else if constexpr (sizeof(Real) == 4) {
     const ConditionGrid grid(args.edges.count, table.parts);
-    launch("edge_condition", edge_condition_kernel, grid.blocks, kConditionThreads,
-           ConditionBlock::kBytes, stream, args, table, TablePlace(args.net.shape), grid.each);
+    launch("edge_condition", edge_condition_kernel, grid.blocks, kConditionThreads, kTableShared,
+           stream, args, table, TablePlace(args.net.shape), grid.each);
   }
 }
 
@@ -282,8 +271,7 @@ void edge_condition_backward(const kernels::EdgeConditionBackwardArgs<Real>& arg
     const TablePlace place(args.net.shape);
     const ConditionGrid grid(args.edges.count, table.parts);
     launch("edge_condition_backward", edge_condition_backward_kernel, grid.blocks,
-           kConditionThreads, ConditionBlock::kBytes, stream, args, table, place, grid.each,
-           args.work);
+           kConditionThreads, kTableShared, stream, args, table, place, grid.each, args.work);
     launch("edge_condition_backward", edge_condition_gradient_kernel,
            divide_up(args.edges.count, kBlock), kBlock, 0, stream, args, table.parts, place,
            static_cast<const float*>(args.work));

@@ -45,8 +45,9 @@ struct StackShared {
       Kernel::kHasScalars && !Kernel::kBackward ? kPlan.scalars * kPairBytes : 0;
   static constexpr int kChunkBytes = stack_chunk_bytes(kPlan.tile);
   static constexpr int kFixed = kPlan.row_groups * (kRowBytes + kScalarBytes) + 3072;
-  // Whole turns of the warpgroups that share the columns, so that a buffer is always used by the
-  // same one: it could take a chunk meant for another, two turns before its own, for its own.
+  // Whole turns of the warpgroups that share the columns, so that of the chunks they share out a
+  // buffer is always used by the same one: it could take a chunk meant for another, two turns
+  // before its own, for its own.
   static constexpr int kStages = std::min((kStackShared - kFixed) / kChunkBytes, 16) /
                                  kPlan.column_groups * kPlan.column_groups;
   static_assert(kStages >= 2 * kPlan.column_groups, "too little shared memory");
@@ -98,6 +99,8 @@ class StackGroup {
   static constexpr int kNumbers = kOwn / 2;  // of a thread
   static constexpr bool kVector = Kernel::kPart == StackPart::kVector;
   static_assert(kOwn % kTile == 0 && kWidth % 32 == 0 && kScalars % 32 == 0);
+  // close_scalars: one warpgroup takes all of these, and the turns go on as before.
+  static_assert(kVector || (kWidth - kScalars) / 32 % kColumnGroups == 0);
 
  public:
   __device__ StackGroup(const StackCall& call, Shared& shared)

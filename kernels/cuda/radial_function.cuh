@@ -29,60 +29,6 @@ struct BasisCutoff {
   }
 };
 
-/// The radial functions of an edge with their cutoff, for many of them, to the accuracy of float:
-/// what cancels (the cutoff, the argument of the sine less its full turns) is computed in double.
-class RadialFunctions {
- public:
-  RadialFunctions() = default;
-  __device__ RadialFunctions(const kernels::RadialShape& shape, double length)
-      : gaussian_(shape.gaussian), kappa_(shape.gaussian_kappa), length_(length) {
-    const BasisCutoff cutoff(shape, length);
-    const double inverse = gaussian_ ? 1 : 1 / length;
-    const double value = cutoff.value * inverse;
-    value_ = static_cast<float>(value);
-    derivative_ = static_cast<float>((cutoff.derivative - (gaussian_ ? 0 : value)) * inverse);
-  }
-
-  /// Radial function times cutoff, of frequency f.
-  __device__ float value(float f) const {
-    if (gaussian_) {
-      return value_ * static_cast<float>(math::gaussian_basis<double>(length_, f, kappa_));
-    }
-    const HalfTurns turns(f * length_);
-    return value_ * turns.sign * ::sinpif(turns.rest);
-  }
-  __device__ float derivative(float f) const {
-    if (gaussian_) {
-      const double phi = math::gaussian_basis<double>(length_, f, kappa_);
-      const double slope = math::gaussian_basis_dr<double>(length_, f, kappa_, phi);
-      return derivative_ * static_cast<float>(phi) + value_ * static_cast<float>(slope);
-    }
-    const HalfTurns turns(f * length_);
-    float sine, cosine;
-    ::sincospif(turns.rest, &sine, &cosine);
-    return turns.sign * (derivative_ * sine + value_ * f * cosine);
-  }
-
- private:
-  /// x = pi (n + rest), |rest| <= 1/2, n an integer; sign = (-1)^n.
-  struct HalfTurns {
-    float rest, sign;
-
-    __device__ explicit HalfTurns(double x) {
-      constexpr double kInversePi = 0.318309886183790671538;
-      const double y = x * kInversePi;
-      const double n = ::rint(y);
-      rest = static_cast<float>(y - n);
-      sign = (static_cast<int>(n) & 1) != 0 ? -1.0f : 1.0f;
-    }
-  };
-
-  bool gaussian_;
-  double kappa_, length_;
-  float value_;       // what a sine or a Gaussian is multiplied with
-  float derivative_;  // d value_ / d length
-};
-
 /// Adds the gradient of an edge to dE/dvec, see edge_geometry.h: from that of the clamped length,
 /// of the unit vector and the torque.
 template <class Real>

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "kernels/cuda/devices.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/radial_function.cuh"
 #include "src/math/activation.h"
@@ -18,7 +23,7 @@ namespace dpa4::cuda {
 namespace {
 
 constexpr double kTolerance = 1e-8;  // of interpolation, relative to a column's largest value
-constexpr int kMostLayers = 4, kWidest = 768;
+constexpr int kMostLayers = 4;
 constexpr double kPi = 3.14159265358979323846;
 
 /// The net as a kernel takes it.
@@ -160,15 +165,36 @@ __global__ void __launch_bounds__(kWarp* kPoints)
   }
 }
 
+struct Free {
+  void operator()(float* memory) const { static_cast<void>(cudaFree(memory)); }
+};
+using DeviceNumbers = std::unique_ptr<float, Free>;
+
+DeviceNumbers allocate(std::size_t bytes) {
+  float* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // the error is handled: later calls must not see it
+    throw InputError("out of device memory: a table of the radial network needs " +
+                     std::to_string(bytes) + " bytes");
+  }
+  if (error != cudaSuccess) fail_device("cudaMalloc", error);
+  return DeviceNumbers(memory);
+}
+
 /// The tables made so far, by the weights and the shape of their nets.
 class Store {
  public:
   RadialTable find(const kernels::EdgeConditionNet<float>& net) {
     const std::lock_guard lock(mutex_);
     const float* const first = net.n_layers > 0 ? net.layers[0].w : nullptr;
-    Entry& entry = entries_[{net.w, first, net.width, net.hidden()}];
-    if (!entry.made) make(net, entry);
-    return entry.table;
+    const Key key{net.w, first, net.width, net.hidden()};
+    auto found = entries_.find(key);
+    if (found == entries_.end()) {
+      found = entries_.emplace(key, make(net)).first;
+      bytes_ += found->second.bytes;
+    }
+    return found->second.table;
   }
 
   void forget(const float* begin, const float* end) {
@@ -177,7 +203,7 @@ class Store {
       const bool touched = std::any_of(
           it->second.sources.begin(), it->second.sources.end(),
           [&](const auto& source) { return source.first < end && begin < source.second; });
-      if (touched) bytes_ -= release(it->second);
+      if (touched) bytes_ -= it->second.bytes;
       it = touched ? entries_.erase(it) : std::next(it);
     }
   }
@@ -189,59 +215,51 @@ class Store {
 
  private:
   struct Entry {
-    bool made = false;
     RadialTable table;
-    float* memory = nullptr;
+    DeviceNumbers memory;
     std::int64_t bytes = 0;
     std::vector<std::pair<const float*, const float*>> sources;
   };
 
-  static std::int64_t release(Entry& entry) {
-    static_cast<void>(cudaFree(entry.memory));
-    entry.table = {};
-    entry.memory = nullptr;
-    return std::exchange(entry.bytes, 0);
-  }
-
-  void make(const kernels::EdgeConditionNet<float>& net, Entry& entry) {
+  /// Without a table where the net does not fit the kernels or is not met closely enough.
+  static Entry make(const kernels::EdgeConditionNet<float>& net) {
+    Entry entry;
     const auto add_source = [&](const float* data, std::int64_t count) {
       if (data != nullptr) entry.sources.emplace_back(data, data + count);
     };
     add_source(net.frequencies, net.shape.n_radial);
     add_source(net.w, static_cast<std::int64_t>(net.hidden()) * net.width);
-    bool fits = net.n_layers <= kMostLayers && net.shape.n_radial <= kWidest;
     for (int k = 0; k < net.n_layers; ++k) {
       const kernels::RadialLayer<float>& layer = net.layers[k];
       add_source(layer.w, static_cast<std::int64_t>(layer.in) * layer.out);
       add_source(layer.scale, layer.out);
-      fits = fits && layer.out <= kWidest;
     }
-    entry.made = true;
-    if (!fits) return;
-
+    if (net.n_layers > kMostLayers) return entry;
     const TableNet table_net(net);
+    const std::size_t shared =
+        sizeof(double) * static_cast<std::size_t>(2 * kPoints * table_net.widest);
+    if (std::max(shared, kTableShared) > most_shared_bytes()) return entry;
+
     const int parts = static_cast<int>(divide_up(net.width, kTableColumns));
     const std::size_t numbers = static_cast<std::size_t>(parts) * table_part();
     const std::size_t width = static_cast<std::size_t>(net.width);
-    entry.bytes = static_cast<std::int64_t>((numbers + 2 * width) * sizeof(float));
-    DPA4_CUDA_TRY(cudaMalloc(&entry.memory, static_cast<std::size_t>(entry.bytes)));
-    DPA4_CUDA_TRY(cudaMemset(entry.memory, 0, static_cast<std::size_t>(entry.bytes)));
+    const std::size_t bytes = (numbers + 2 * width) * sizeof(float);
+    DeviceNumbers memory = allocate(bytes);
+    DPA4_CUDA_TRY(cudaMemset(memory.get(), 0, bytes));
     DPA4_CUDA_TRY(cudaDeviceSynchronize());  // the weights may still be on their way
-    float* const largest = entry.memory + numbers;
-    launch("radial_table", radial_table_kernel, kTableIntervals, kWarp * kPoints,
-           sizeof(double) * static_cast<std::size_t>(2 * kPoints * table_net.widest), nullptr,
-           table_net, Points(), entry.memory, largest, largest + width);
+    float* const largest = memory.get() + numbers;
+    launch("radial_table", radial_table_kernel, kTableIntervals, kWarp * kPoints, shared, nullptr,
+           table_net, Points(), memory.get(), largest, largest + width);
     std::vector<float> measured(2 * width);
     DPA4_CUDA_TRY(
         cudaMemcpy(measured.data(), largest, 2 * width * sizeof(float), cudaMemcpyDeviceToHost));
     for (std::size_t c = 0; c < width; ++c) {
-      if (!(measured[width + c] <= kTolerance * measured[c])) {
-        release(entry);
-        return;
-      }
+      if (!(measured[width + c] <= kTolerance * measured[c])) return entry;
     }
-    entry.table = {entry.memory, parts};
-    bytes_ += entry.bytes;
+    entry.table = {memory.get(), parts};
+    entry.memory = std::move(memory);
+    entry.bytes = static_cast<std::int64_t>(bytes);
+    return entry;
   }
 
   using Key = std::tuple<const float*, const float*, int, int>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/api/edge_condition.h"
@@ -10,11 +11,13 @@ namespace dpa4::cuda {
 inline constexpr int kTableIntervals = 128;  // of equal length, from 0 to the cutoff
 inline constexpr int kTableTerms = 8;        // of the polynomial of an interval
 inline constexpr int kTableColumns = 32;     // of a part of a table
+inline constexpr int kTableEdges = 1024;     // that a block has at a time beside a part
 
 /// hidden(basis(r)) w of an EdgeConditionNet as a function of the length r of an edge, which is all
 /// that it depends on: in each interval a polynomial in t = -1..1 that interpolates it, computed in
 /// double. Against the network itself the error is below 1e-8 of a column's largest value (what
-/// float32 rounds is ten times that), or there is no table.
+/// float32 rounds is ten times that), or there is no table. The slope of such a polynomial is off
+/// by some ten to a hundred times as much, relative to the largest slope.
 struct RadialTable {
   /// (parts, kTableIntervals, kTableTerms, kTableColumns), columns beyond the last are 0; or null.
   const float* data = nullptr;
@@ -23,6 +26,19 @@ struct RadialTable {
 
 /// Numbers of a part of a table.
 constexpr int table_part() { return kTableIntervals * kTableTerms * kTableColumns; }
+
+/// What a block needs of one edge to look it up.
+struct TableEdge {
+  int terms;     // first number of the interval in the table
+  float t;       // place in the interval
+  float factor;  // of the net
+  int types;     // 2^16 type of the source + type of the destination
+};
+
+/// Bytes of shared memory of a block that looks edges up: a part of the table and its edges.
+/// Devices with less have no tables.
+inline constexpr std::size_t kTableShared =
+    sizeof(float) * static_cast<std::size_t>(table_part()) + sizeof(TableEdge) * kTableEdges;
 
 /// The table of a net with weights in device memory. It is made at the first call, which waits for
 /// the device, and remembered until the weights are forgotten (weight_memory.h).

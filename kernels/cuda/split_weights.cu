@@ -235,6 +235,11 @@ int multiprocessors() {
   return count;
 }
 
+std::size_t most_shared_bytes() {
+  static const int bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return static_cast<std::size_t>(bytes);
+}
+
 bool has_hopper_products() {
 #ifdef DPA4_CUDA_HOPPER
   static const bool hopper = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
