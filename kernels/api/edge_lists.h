@@ -7,8 +7,8 @@
 namespace dpa4::kernels {
 
 /// Whole nodes one after another, cut into groups of at most `limit` edges (a node with more is
-/// alone) and at most `limit` nodes: hardly more groups than needed, and of like size, for a small one
-/// leaves most of a device idle.
+/// alone) and at most `limit` nodes: hardly more groups than needed, and of like size, for a small
+/// one leaves most of a device idle.
 struct NodeCuts {
   const int* begin = nullptr;  // (n_nodes + 1)  first edge of each node
   int n_nodes = 0;
