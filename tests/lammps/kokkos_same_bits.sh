@@ -5,27 +5,18 @@
 # atoms are the same bit for bit. (LAMMPS' own sum of the kinetic energy is not, so its /kk style takes no part.)
 # SWITCHES hold "t N", the number of threads.
 set -euo pipefail
+# shellcheck source=tests/lammps/kokkos_sic.sh
+. "$(dirname "${BASH_SOURCE[0]}")/kokkos_sic.sh"
 
 lmp=$1 plugin=$2 model=$3
 switches=("$4" "$5")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cat >"$work/in" <<INPUT
-plugin load $plugin
-units metal
-lattice diamond 4.37 origin 0.02 0.02 0.02
-region box block 0 2 0 2 0 2
-create_box 2 box
-create_atoms 1 box basis 5 2 basis 6 2 basis 7 2 basis 8 2
-mass 1 28.0855
-mass 2 12.011
-pair_style dpa4 precision float32
-pair_coeff * * $model Si C
+sic_input "$plugin" "$model" >"$work/in"
+cat >>"$work/in" <<INPUT
 suffix off
 velocity all create 2500 8 mom yes loop geom
 suffix on
-neighbor 0.3 bin
-neigh_modify every 1 delay 0 check yes
 compute energies all pe/atom
 compute stresses all stress/atom NULL virial
 fix 1 all nve

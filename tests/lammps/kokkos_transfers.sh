@@ -4,25 +4,16 @@
 # What crosses between device and host in the steps of dpa4/kk, as kokkos_transfers.so counts it: the pair style
 # and its model copy no more than 64 bytes at once between rebuilds of the neighbor list. Prints the counts.
 set -euo pipefail
+# shellcheck source=tests/lammps/kokkos_sic.sh
+. "$(dirname "${BASH_SOURCE[0]}")/kokkos_sic.sh"
 
 lmp=$1 plugin=$2 model=$3 counter=$4
 shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cat >"$work/in" <<INPUT
-plugin load $plugin
-units metal
-lattice diamond 4.37 origin 0.02 0.02 0.02
-region box block 0 2 0 2 0 2
-create_box 2 box
-create_atoms 1 box basis 5 2 basis 6 2 basis 7 2 basis 8 2
-mass 1 28.0855
-mass 2 12.011
-pair_style dpa4 precision float32
-pair_coeff * * $model Si C
+sic_input "$plugin" "$model" >"$work/in"
+cat >>"$work/in" <<INPUT
 velocity all create 2500 8 mom yes loop geom
-neighbor 0.3 bin
-neigh_modify every 1 delay 0 check yes
 fix 1 all nve
 thermo 100
 run 40
