@@ -59,14 +59,13 @@ struct WriteCenters {
 template <class Positions>
 struct Bins {
   Positions x;
-  const int* atom_of_row;
   double low[3];
   double per_length[3];
   int n;
-  KOKKOS_INLINE_FUNCTION int operator()(std::int64_t row) const {
+  KOKKOS_INLINE_FUNCTION int operator()(int atom) const {
     int bin = 0;
     for (int axis = 0; axis < 3; ++axis) {
-      const double at = (x(atom_of_row[row], axis) - low[axis]) * per_length[axis];
+      const double at = (x(atom, axis) - low[axis]) * per_length[axis];
       const int k = at > 0 ? (at < n ? static_cast<int>(at) : n - 1) : 0;
       bin = bin * n + k;
     }
@@ -74,42 +73,28 @@ struct Bins {
   }
 };
 
+/// Atoms by their bin, then by position.
 template <class Positions>
-struct WriteBins {
+struct BinOrder {
   Bins<Positions> bins;
-  int* bin;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const { bin[row] = bins(row); }
+  KOKKOS_INLINE_FUNCTION bool operator()(int a, int b) const {
+    const int bin_a = bins(a), bin_b = bins(b);
+    if (bin_a != bin_b) return bin_a < bin_b;
+    return dpa4::graph::detail::PositionOrder<Positions>{bins.x}(a, b);
+  }
 };
 
-struct RowsToAtoms {
+/// The rows from the first on, after their atoms were put in order.
+struct NumberRows {
   const int* atom_of_row;
-  int* member;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
-    member[k] = atom_of_row[member[k]];
-  }
-};
-
-template <class Positions>
-struct SortBins {
-  dpa4::graph::detail::PositionOrder<Positions> order;
-  const int* begin;
-  int* member;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t bin) const {
-    dpa4::base::detail::sort_in_place(member + begin[bin], begin[bin + 1] - begin[bin], order);
-  }
-};
-
-struct WriteRows {
-  const int* atom;
-  int* atom_of_row;
+  int first;
   int* row_of_atom;
   double* owner;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
-    const int i = atom[k];
-    const int row = static_cast<int>(k);
-    atom_of_row[row] = i;
+    const int row = first + static_cast<int>(k);
+    const int i = atom_of_row[row];
     row_of_atom[i] = row;
-    owner[2 * i + 1] = row;
+    if (first == 0) owner[2 * i + 1] = row;
   }
 };
 
@@ -162,39 +147,65 @@ struct ReadTypes {
   }
 };
 
-/// Energy, the six components of the virial, and status[0].
+/// Energy, the six components of the virial, and the number of edges (-1: a type became NULL).
 constexpr int kSums = 8;
 
-/// Sums of energy and virial over a range of rows, in their order.
-struct PartialSums {
+/// Energy and the nine components of the virial.
+constexpr int kTerms = 10;
+
+/// Sums of energy and virial over ranges of rows, in their order. Forces are added where all edges
+/// had room.
+template <class Forces>
+struct AddForcesAndSum {
+  const int* atom_of_row;
+  const double* force;  // (n_owned, 3)
+  double unit;
+  Forces f;
+  const int* n_edges;
+  int room;
   const double* atom_energy;  // (n_owned)
   const double* node_virial;  // (n_nodes, 9)
-  int n_owned, n_nodes, range;
-  double* partial;  // (ranges, 7)
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t part) const {
-    double energy = 0, w[9] = {};
-    const int first = static_cast<int>(part) * range;
-    for (int row = first; row < n_nodes && row < first + range; ++row) {
-      if (row < n_owned) energy += atom_energy[row];
-      for (int k = 0; k < 9; ++k) w[k] += node_virial[static_cast<std::int64_t>(9) * row + k];
+  int n_owned, n_nodes, range, n_parts;
+  double* partial;  // (n_parts, kTerms)
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
+    if (k < n_owned && *n_edges <= room) {
+      const int i = atom_of_row[k];
+      for (int a = 0; a < 3; ++a) f(i, a) += unit * force[3 * k + a];
     }
-    double* out = partial + 7 * part;
-    out[0] = energy;
-    for (int k = 0; k < 3; ++k) out[1 + k] = w[4 * k];
-    out[4] = 0.5 * (w[1] + w[3]);
-    out[5] = 0.5 * (w[2] + w[6]);
-    out[6] = 0.5 * (w[5] + w[7]);
+    if (k < std::int64_t{kTerms} * n_parts) partial[k] = sum(static_cast<int>(k));
+  }
+  KOKKOS_INLINE_FUNCTION double sum(int k) const {
+    const int first = k / kTerms * range, term = k % kTerms;
+    const int end_of_all = term == 0 ? n_owned : n_nodes;
+    const int end = first + range < end_of_all ? first + range : end_of_all;
+    const double* const from = term == 0 ? atom_energy : node_virial + (term - 1);
+    const std::int64_t step = term == 0 ? 1 : 9;
+    double result = 0;
+    for (int row = first; row < end; ++row) result += from[step * row];
+    return result;
   }
 };
 
 struct TotalSums {
-  const double* partial;
+  const double* partial;  // (n_parts, kTerms)
   int n_parts;
   const int* status;
-  double* out;  // (kSums)
+  const int* n_edges;
+  double* out;  // (kSums)  in memory of the host
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t k) const {
-    double sum = k == 7 ? status[0] : 0;
-    for (int part = 0; k < 7 && part < n_parts; ++part) sum += partial[7 * part + k];
+    if (k == kSums - 1) {
+      out[k] = status[0] != 0 ? -1 : *n_edges;
+      return;
+    }
+    // The components of the partial sums: xx yy zz, and means of xy yx, xz zx, yz zy.
+    constexpr int kFirst[kSums - 1] = {0, 1, 5, 9, 2, 3, 6};
+    constexpr int kSecond[kSums - 1] = {0, 1, 5, 9, 4, 7, 8};
+    double sum = 0;
+    for (int part = 0; part < n_parts; ++part) {
+      const double* const terms = partial + kTerms * part;
+      sum += 0.5 * (terms[kFirst[k]] + terms[kSecond[k]]);
+    }
     out[k] = sum;
   }
 };
@@ -358,7 +369,7 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
                            dpa4_kernels::WriteCenters<KokkosNeighborList<DeviceType>>{
                                neighbors, number, comm->me, row_of_atom, atom_of_row, owner});
 
-  order_rows(atoms, owner);
+  order_rows(atoms, 0, n_owned_);
 
   halo_.exchange_owners(owner, n_local, n_atoms);
   const double* const ghost_owner = owner + std::int64_t{2} * n_local;
@@ -369,10 +380,12 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
   dpa4::base::parallel_for(space_, "dpa4_write_ghosts", n_ghosts,
                            dpa4_kernels::WriteGhosts{ghost_owner, number, comm->me, n_local,
                                                      n_owned_, row_of_atom, atom_of_row});
+  order_rows(atoms, n_owned_, n_nodes_ - n_owned_);
   halo_.set_rows({row_of_atom, n_atoms}, n_owned_, n_nodes_);
 
   int* const type_of_row = type_of_row_here_.reserve(n_nodes_);
   dpa4::base::fill(space_, "dpa4_types_clear", n_nodes_, type_of_row, -1);
+  dpa4::base::fill(space_, "dpa4_type_status_clear", 2, type_status_.reserve(2), 0);
   refresh_types(atoms);
   rebuild_edges(atoms);
   aparam_of_row_.clear();
@@ -390,12 +403,13 @@ void PairDPA4Kokkos<DeviceType>::rebuild_rows(const Atoms& atoms) {
   rows_built_at_ = neighbor->ncalls;
 }
 
-/// Puts own rows in the order of bins of space, and of positions within a bin: on a GPU LAMMPS
-/// sorts atoms in the order in which threads come by, and sums must not depend on that.
+/// Puts rows in the order of bins of space, and of positions within a bin: on a GPU LAMMPS sorts
+/// atoms and numbers ghosts in the order in which threads come by, and sums must not depend on
+/// that.
 template <class DeviceType>
-void PairDPA4Kokkos<DeviceType>::order_rows(const Atoms& atoms, double* owner) {
+void PairDPA4Kokkos<DeviceType>::order_rows(const Atoms& atoms, int first, int count) {
   constexpr int kAtomsOfABin = 8, kMostBins = 128;
-  dpa4_kernels::Bins<decltype(atoms.x)> bins{atoms.x, atom_of_row_here_.data(), {}, {}, 1};
+  dpa4_kernels::Bins<decltype(atoms.x)> bins{atoms.x, {}, {}, 1};
   const double side = std::cbrt(static_cast<double>(atom->natoms) / kAtomsOfABin);
   bins.n = std::clamp(static_cast<int>(side), 1, kMostBins);
   const double* const low = domain->triclinic != 0 ? domain->boxlo_bound : domain->boxlo;
@@ -404,21 +418,13 @@ void PairDPA4Kokkos<DeviceType>::order_rows(const Atoms& atoms, double* owner) {
     bins.low[axis] = low[axis];
     bins.per_length[axis] = bins.n / std::max(high[axis] - low[axis], 1e-300);
   }
-  const int n_bins = bins.n * bins.n * bins.n;
-  int* const bin = number_.reserve(n_owned_);
-  int* const begin = bin_begin_.reserve(std::int64_t{n_bins} + 1);
-  int* const member = member_.reserve(n_owned_);
-  dpa4::base::parallel_for(space_, "dpa4_bins", n_owned_,
-                           dpa4_kernels::WriteBins<decltype(atoms.x)>{bins, bin});
-  dpa4::base::group_by_key(space_, "dpa4_rows_by_bin", n_owned_, bin, n_bins, begin, member,
-                           bin_cursor_.reserve(n_bins));
-  dpa4::base::parallel_for(space_, "dpa4_row_atoms", n_owned_,
-                           dpa4_kernels::RowsToAtoms{atom_of_row_here_.data(), member});
-  dpa4::base::parallel_for(space_, "dpa4_sort_bins", n_bins,
-                           dpa4_kernels::SortBins<decltype(atoms.x)>{{atoms.x}, begin, member});
+  int* const atom_of_row = atom_of_row_here_.data();
+  dpa4::base::merge_sort(space_, "dpa4_sort_rows", count, atom_of_row + first,
+                         order_scratch_.reserve(count),
+                         dpa4_kernels::BinOrder<decltype(atoms.x)>{bins});
   dpa4::base::parallel_for(
-      space_, "dpa4_write_rows", n_owned_,
-      dpa4_kernels::WriteRows{member, atom_of_row_here_.data(), row_of_atom_here_.data(), owner});
+      space_, "dpa4_number_rows", count,
+      dpa4_kernels::NumberRows{atom_of_row, first, row_of_atom_here_.data(), owner_.data()});
 }
 
 template <class DeviceType>
@@ -445,45 +451,82 @@ void PairDPA4Kokkos<DeviceType>::rebuild_edges(const Atoms& atoms) {
 /// excluded.
 template <class DeviceType>
 void PairDPA4Kokkos<DeviceType>::refresh_types(const Atoms& atoms) {
-  int* const status = type_status_.reserve(2);
-  dpa4::base::fill(space_, "dpa4_type_status_clear", 2, status, 0);
+  int* const status = type_status_.data();
   dpa4::base::parallel_for(space_, "dpa4_read_types", n_nodes_,
                            dpa4_kernels::ReadTypes<decltype(atoms.type)>{
                                atoms.type, model_type_of_here_.data(), atom_of_row_here_.data(),
                                type_of_row_here_.data(), status});
+  if (model_.config.exclude_types.empty()) return;
   const bool rebuilding = rows_built_at_ != neighbor->ncalls || neighbor->ago == 0;
-  if (rebuilding || model_.config.exclude_types.empty()) return;
-  if (dpa4::base::read_element(space_, status + 1) != 0) rebuild_edges(atoms);
+  const bool changed = !rebuilding && dpa4::base::read_element(space_, status + 1) != 0;
+  if (rebuilding || changed) {
+    dpa4::base::fill(space_, "dpa4_type_change_clear", 1, status + 1, 0);
+  }
+  if (changed) rebuild_edges(atoms);
 }
 
 template <class DeviceType>
 void PairDPA4Kokkos<DeviceType>::evaluate(const Atoms& atoms) {
-  const bool on_device = model_.evaluator->works_on_device();
   dpa4::model::Structure structure;
   structure.type = {type_of_row_here_.data(), n_nodes_};
-  structure.edges = edges_->update(atoms.x);
-  structure.on_device = on_device;
+  structure.on_device = model_.evaluator->works_on_device();
   if (!aparam_.empty()) structure.aparam = {aparam_of_row_.data(), n_owned_, aparam_.size()};
-  if (!on_device && !Space::kHostAccessible) structure.edges = to_host(structure.edges);
-  if (!on_device && !Space::kHostAccessible) structure.type = {host_.type.data(), n_nodes_};
+  if (structure.on_device) {
+    evaluate_here(atoms, structure);
+  } else {
+    evaluate_elsewhere(atoms, structure);
+  }
+  atomKK->modified(execution_space, F_MASK);
+}
+
+/// The model takes and leaves its arrays where Kokkos has the atoms. A rank that is alone does not
+/// wait for the number of edges; in the few steps that have many more edges than the one before it
+/// starts again. (Ranks would have to agree on that.)
+template <class DeviceType>
+void PairDPA4Kokkos<DeviceType>::evaluate_here(const Atoms& atoms,
+                                               dpa4::model::Structure& structure) {
+  const bool padded = comm->nprocs == 1 && model_.evaluator->takes_padding();
+  int n_edges = 0;
+  do {
+    structure.edges = padded ? edges_->update_padded(atoms.x) : edges_->update(atoms.x);
+    call_evaluator(structure);
+    n_edges = add_forces_and_sum(atoms, structure.edges.n_edges());
+    if (n_edges < 0) fail_null_type();
+  } while (padded && !edges_->fits(n_edges));
+  const double* const sums = sums_.data();
+  add_sums(sums[0], {sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]});
+  const dpa4::model::DeviceResults& device = result_.device;
+  add_atom_results({device.atom_energy.data(), device.force.data(), device.node_virial.data()});
+}
+
+/// The model works on the host.
+template <class DeviceType>
+void PairDPA4Kokkos<DeviceType>::evaluate_elsewhere(const Atoms& atoms,
+                                                    dpa4::model::Structure& structure) {
+  structure.edges = edges_->update(atoms.x);
+  if (!Space::kHostAccessible) {
+    structure.edges = to_host(structure.edges);
+    structure.type = {host_.type.data(), n_nodes_};
+  }
+  call_evaluator(structure);
+  const auto& w = result_.virial;
+  add_sums(result_.energy,
+           {w[0], w[4], w[8], 0.5 * (w[1] + w[3]), 0.5 * (w[2] + w[6]), 0.5 * (w[5] + w[7])});
+  if (dpa4::base::read_element(space_, type_status_.data()) != 0) fail_null_type();
+  const Results results = results_here();
+  dpa4::base::parallel_for(space_, "dpa4_add_forces", n_owned_,
+                           dpa4_kernels::AddForces<decltype(atoms.f)>{
+                               atom_of_row_here_.data(), results.force, energy_unit_, atoms.f});
+  add_atom_results(results);
+}
+
+template <class DeviceType>
+void PairDPA4Kokkos<DeviceType>::call_evaluator(const dpa4::model::Structure& structure) {
   // Without a stream of Kokkos' the evaluator has one of its own.
   if (stream_of(dpa4::lammps::ExecutionSpaceOf<DeviceType>()) == nullptr) space_.fence();
   dpa4::model::Request request;
   request.atom_virial = vflag_atom != 0 || cvflag_atom != 0;
   model_.evaluator->evaluate(structure, conditions_, halo_, request, result_);
-
-  if (on_device) {
-    const dpa4::model::DeviceResults& device = result_.device;
-    add_device_sums(device);
-    add_atom_results(atoms,
-                     {device.atom_energy.data(), device.force.data(), device.node_virial.data()});
-  } else {
-    const auto& w = result_.virial;
-    add_sums(result_.energy,
-             {w[0], w[4], w[8], 0.5 * (w[1] + w[3]), 0.5 * (w[2] + w[6]), 0.5 * (w[5] + w[7])});
-    if (dpa4::base::read_element(space_, type_status_.data()) != 0) fail_null_type();
-    add_atom_results(atoms, results_here());
-  }
 }
 
 template <class DeviceType>
@@ -524,24 +567,31 @@ typename PairDPA4Kokkos<DeviceType>::Results PairDPA4Kokkos<DeviceType>::results
           bring(virial_here_, result_.atom_virial)};
 }
 
-/// Energy and virial in one read of 64 bytes. Parts of equal size, so that the sums do not depend
-/// on how Kokkos divides the work.
+/// Adds the forces, if all edges had room in the lists, and leaves energy and virial in `sums_`.
+/// Parts of equal size, so that the sums do not depend on how Kokkos divides the work.
+///
+/// @param room  size of the lists of edges
+/// @return      number of edges, or -1 if an atom's type became NULL
 template <class DeviceType>
-void PairDPA4Kokkos<DeviceType>::add_device_sums(const dpa4::model::DeviceResults& results) {
+int PairDPA4Kokkos<DeviceType>::add_forces_and_sum(const Atoms& atoms, int room) {
+  using dpa4_kernels::kSums;
+  using dpa4_kernels::kTerms;
+  const dpa4::model::DeviceResults& results = result_.device;
   const int range = 1 + static_cast<int>(std::sqrt(static_cast<double>(n_nodes_)));
   const int n_parts = (n_nodes_ + range - 1) / range;
-  double* const partial = partial_.reserve(std::int64_t{7} * n_parts);
-  double* const sums = sums_.reserve(dpa4_kernels::kSums);
+  double* const partial = partial_.reserve(std::int64_t{kTerms} * n_parts);
+  double* const sums = sums_.reserve(kSums);
   dpa4::base::parallel_for(
-      space_, "dpa4_partial_sums", n_parts,
-      dpa4_kernels::PartialSums{results.atom_energy.data(), results.node_virial.data(), n_owned_,
-                                n_nodes_, range, partial});
-  dpa4::base::parallel_for(space_, "dpa4_total_sums", dpa4_kernels::kSums,
-                           dpa4_kernels::TotalSums{partial, n_parts, type_status_.data(), sums});
-  std::array<double, dpa4_kernels::kSums> read;
-  space_.copy_out(read.data(), sums, sizeof read);
-  if (read[7] != 0) fail_null_type();
-  add_sums(read[0], {read[1], read[2], read[3], read[4], read[5], read[6]});
+      space_, "dpa4_add_forces", std::max(n_owned_, kTerms * n_parts),
+      dpa4_kernels::AddForcesAndSum<decltype(atoms.f)>{
+          atom_of_row_here_.data(), results.force.data(), energy_unit_, atoms.f, edges_->n_edges(),
+          room, results.atom_energy.data(), results.node_virial.data(), n_owned_, n_nodes_, range,
+          n_parts, partial});
+  dpa4::base::parallel_for(
+      space_, "dpa4_total_sums", kSums,
+      dpa4_kernels::TotalSums{partial, n_parts, type_status_.data(), edges_->n_edges(), sums});
+  space_.fence();
+  return static_cast<int>(sums[kSums - 1]);
 }
 
 /// Arrays for the values of atoms, zeroed; LAMMPS' own allocation is switched off in ev_init.
@@ -562,12 +612,8 @@ void PairDPA4Kokkos<DeviceType>::reserve_atom_arrays() {
 }
 
 template <class DeviceType>
-void PairDPA4Kokkos<DeviceType>::add_atom_results(const Atoms& atoms, const Results& results) {
+void PairDPA4Kokkos<DeviceType>::add_atom_results(const Results& results) {
   const int* const atom_of_row = atom_of_row_here_.data();
-  dpa4::base::parallel_for(space_, "dpa4_add_forces", n_owned_,
-                           dpa4_kernels::AddForces<decltype(atoms.f)>{atom_of_row, results.force,
-                                                                      energy_unit_, atoms.f});
-  atomKK->modified(execution_space, F_MASK);
   if (eflag_atom) {
     const auto values = k_eatom_.template view<DeviceType>();
     dpa4::base::parallel_for(space_, "dpa4_add_atom_energies", n_owned_,

@@ -18,9 +18,11 @@ namespace LAMMPS_NS {
 /// the host.
 ///
 /// On a GPU all work goes to Kokkos' stream, the model's too, and nothing waits for it but the
-/// reads of the host: in a step the number of edges, the sums (energy, virial) and, where a step
-/// has several cohorts, the ends of these; when the neighbor list is rebuilt, three counts more.
-/// None is larger than 64 bytes (tests/support/kokkos_transfers.cpp counts them).
+/// reads of the host: in a step the sums (energy, virial), with them the number of edges, which is
+/// guessed before, and, where a step has several cohorts, the ends of these; on several ranks the
+/// number of edges before the model begins; when the neighbor list is rebuilt, three counts more.
+/// None is larger than 64 bytes (tests/support/kokkos_transfers.cpp counts those that are copied;
+/// the sums are written to memory of the host).
 template <class DeviceType>
 class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
  public:
@@ -53,6 +55,8 @@ class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
   template <class T>
   using Buffer = dpa4::base::Buffer<T, Space>;
 
+  using HostMemory = dpa4::base::KokkosHostMemory<dpa4::lammps::ExecutionSpaceOf<DeviceType>>;
+
   /// Results of atoms, in memory of the space.
   struct Results {
     const double* atom_energy;  // (n_owned)
@@ -68,15 +72,18 @@ class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
 
   void rebuild_rows(const Atoms& atoms);
   void rebuild_edges(const Atoms& atoms);
-  void order_rows(const Atoms& atoms, double* owner);
+  void order_rows(const Atoms& atoms, int first, int count);
   void bring_rows_to_host();
   void refresh_types(const Atoms& atoms);
   void evaluate(const Atoms& atoms);
+  void evaluate_here(const Atoms& atoms, dpa4::model::Structure& structure);
+  void evaluate_elsewhere(const Atoms& atoms, dpa4::model::Structure& structure);
+  void call_evaluator(const dpa4::model::Structure& structure);
   dpa4::graph::EdgeList to_host(const dpa4::graph::EdgeList& edges);
   Results results_here();
-  void add_device_sums(const dpa4::model::DeviceResults& results);
+  int add_forces_and_sum(const Atoms& atoms, int room);
   void reserve_atom_arrays();
-  void add_atom_results(const Atoms& atoms, const Results& results);
+  void add_atom_results(const Results& results);
 
   Space space_;
   dpa4::lammps::LammpsHaloKokkos<DeviceType> halo_;
@@ -88,9 +95,10 @@ class PairDPA4Kokkos final : public PairDPA4, public KokkosBase {
   Buffer<int> row_of_atom_here_;                 // (atoms)
   Buffer<int> atom_of_row_here_;                 // (n_nodes)
   Buffer<int> type_of_row_here_;                 // (n_nodes)
-  Buffer<int> bin_begin_, bin_cursor_, member_;  // of order_rows
+  Buffer<int> order_scratch_;                    // (rows)
   Buffer<int> type_status_;                      // (2)  a type became NULL; a type changed
-  Buffer<double> partial_, sums_;                // of energy and virial
+  Buffer<double> partial_;                       // sums of energy and virial over some rows
+  dpa4::base::Buffer<double, HostMemory> sums_;  // of all rows
   Buffer<double> energy_here_, force_here_, virial_here_;  // copies of results from the host
   HostStructure host_;
   dpa4::lammps::AtomEnergies k_eatom_;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "src/base/parallel.h"
 
@@ -12,14 +13,14 @@ namespace dpa4::base {
 
 namespace detail {
 
-/// Element n is output only, as exclusive_scan promises.
-template <class T>
-struct ExclusiveScan {
-  T* counts;
+template <class F>
+struct Scan {
+  F f;
   std::int64_t n;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, T& sum, bool is_final) const {
-    const T count = i < n ? counts[i] : T{0};
-    if (is_final) counts[i] = sum;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, typename F::Count& sum,
+                                         bool is_final) const {
+    const typename F::Count count = i < n ? f.count(i) : 0;
+    if (is_final) f.place(i, sum);
     sum += count;
   }
 };
@@ -29,9 +30,9 @@ struct ExclusiveScan {
 /// A space of parallel.h where Kokkos executes; memory is that of the execution space. Work goes to
 /// the default instance of the execution space, which is where LAMMPS' own kernels run: nothing has
 /// to wait for them. Only this file knows how.
-template <class ExecutionSpace>
+template <class ExecutionSpace, class MemorySpace = typename ExecutionSpace::memory_space>
 struct KokkosSpace {
-  using Memory = typename ExecutionSpace::memory_space;
+  using Memory = MemorySpace;
 
   /// Whether the host reads and writes the memory of this space as its own.
   static constexpr bool kHostAccessible =
@@ -42,9 +43,9 @@ struct KokkosSpace {
     Kokkos::parallel_for(label, Range(0, n), f);
   }
 
-  template <class T>
-  void scan(const char* label, std::int64_t n, T* counts) const {
-    Kokkos::parallel_scan(label, Range(0, n + 1), detail::ExclusiveScan<T>{counts, n});
+  template <class F>
+  void scan(const char* label, std::int64_t n, const F& f) const {
+    Kokkos::parallel_scan(label, Range(0, n + 1), detail::Scan<F>{f, n});
   }
 
   void* allocate(std::size_t bytes) const { return Kokkos::kokkos_malloc<Memory>("dpa4", bytes); }
@@ -77,5 +78,13 @@ struct KokkosSpace {
   template <class T, class Space>
   using Bytes = Kokkos::View<T*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 };
+
+/// The same with memory of the host that the execution space writes to directly: what a kernel
+/// leaves there the host reads after a fence, without a copy.
+template <class ExecutionSpace>
+using KokkosHostMemory =
+    KokkosSpace<ExecutionSpace,
+                std::conditional_t<KokkosSpace<ExecutionSpace>::kHostAccessible, Kokkos::HostSpace,
+                                   Kokkos::SharedHostPinnedSpace>>;
 
 }  // namespace dpa4::base

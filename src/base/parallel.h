@@ -19,7 +19,7 @@
 /// A space is a cheap, copyable handle `S` with these members:
 ///
 ///   void run(const char* label, std::int64_t n, const F& f) const   calls f(i) for i in [0, n)
-///   void scan(const char* label, std::int64_t n, T* counts) const   see exclusive_scan
+///   void scan(const char* label, std::int64_t n, const F& f) const  see scan_each
 ///   void* allocate(std::size_t bytes) const, void deallocate(void*) const noexcept
 ///   void copy_in(void* to, const void* from_host, std::size_t bytes) const
 ///   void copy_out(void* to_host, const void* from, std::size_t bytes) const   waits for earlier
@@ -41,9 +41,10 @@ struct Threads {
     for (std::int64_t i = 0; i < n; ++i) f(i);
   }
 
-  template <class T>
-  void scan(const char* /*label*/, std::int64_t n, T* counts) const {
-    T chunk_sum[kMaxThreads + 1] = {};
+  template <class F>
+  void scan(const char* /*label*/, std::int64_t n, const F& f) const {
+    using Count = typename F::Count;
+    Count chunk_sum[kMaxThreads + 1] = {};
     const int wanted = n >= kMinParallel ? omp_get_max_threads() : 1;
     int n_chunks = 1;
 #pragma omp parallel num_threads(wanted < kMaxThreads ? wanted : kMaxThreads) if (wanted > 1)
@@ -53,20 +54,20 @@ struct Threads {
       const int chunk = omp_get_thread_num();
       const std::int64_t begin = n * chunk / n_chunks;
       const std::int64_t end = n * (chunk + 1) / n_chunks;
-      T sum = 0;
-      for (std::int64_t i = begin; i < end; ++i) sum += counts[i];
+      Count sum = 0;
+      for (std::int64_t i = begin; i < end; ++i) sum += f.count(i);
       chunk_sum[chunk + 1] = sum;
 #pragma omp barrier
 #pragma omp single
       for (int k = 0; k < n_chunks; ++k) chunk_sum[k + 1] += chunk_sum[k];
-      T running = chunk_sum[chunk];
+      Count running = chunk_sum[chunk];
       for (std::int64_t i = begin; i < end; ++i) {
-        const T count = counts[i];
-        counts[i] = running;
+        const Count count = f.count(i);
+        f.place(i, running);
         running += count;
       }
     }
-    counts[n] = chunk_sum[n_chunks];
+    f.place(n, chunk_sum[n_chunks]);
   }
 
   void* allocate(std::size_t bytes) const {
@@ -96,13 +97,34 @@ void parallel_for(const Space& space, const char* label, std::int64_t n, const F
   if (n > 0) space.run(label, n, f);
 }
 
+/// Numbers things: f.place(i, sum of f.count(0..i)) once for every i in [0, n], in any order.
+/// f.count(i), for i < n, is called more than once and must not depend on f.place(k), k != i.
+/// F::Count is an integer type that holds the total.
+template <class Space, class F>
+void scan_each(const Space& space, const char* label, std::int64_t n, const F& f) {
+  static_assert(std::is_integral_v<typename F::Count>,
+                "sums of integers do not depend on their order");
+  DPA4_EXPECTS(n >= 0);
+  space.scan(label, n, f);
+}
+
+namespace detail {
+
+template <class T>
+struct ScanInPlace {
+  using Count = T;
+  T* counts;
+  DPA4_HD T count(std::int64_t i) const { return counts[i]; }
+  DPA4_HD void place(std::int64_t i, T before) const { counts[i] = before; }
+};
+
+}  // namespace detail
+
 /// Replaces counts[i] by the sum of counts[0..i), for i in [0, n]: `counts` has n + 1 elements, of
 /// which the last is output only (the total). T is an integer type that holds the total.
 template <class Space, class T>
 void exclusive_scan(const Space& space, const char* label, std::int64_t n, T* counts) {
-  static_assert(std::is_integral_v<T>, "sums of integers do not depend on their order");
-  DPA4_EXPECTS(n >= 0);
-  space.scan(label, n, counts);
+  scan_each(space, label, n, detail::ScanInPlace<T>{counts});
 }
 
 /// One element, brought to the host after all work given to the space before.
@@ -240,6 +262,48 @@ struct SortGroup {
   }
 };
 
+/// Sorts runs of `run` values, one a thread.
+template <class Less>
+struct SortRuns {
+  int* values;
+  std::int64_t n;
+  int run;
+  Less less;
+  DPA4_HD void operator()(std::int64_t k) const {
+    const std::int64_t begin = k * run;
+    const std::int64_t rest = n - begin;
+    sort_in_place(values + begin, static_cast<int>(rest < run ? rest : run), less);
+  }
+};
+
+/// Merges sorted runs of `run` values in pairs: a value goes behind those of its own run that are
+/// before it and those of the other that are less.
+template <class Less>
+struct MergeRuns {
+  const int* from;
+  int* to;
+  std::int64_t n, run;
+  Less less;
+  DPA4_HD void operator()(std::int64_t i) const {
+    const std::int64_t own = i / run * run;
+    const bool left = i / run % 2 == 0;
+    const std::int64_t pair = left ? own : own - run;
+    std::int64_t low = left ? own + run : pair;
+    if (low > n) low = n;
+    std::int64_t high = low + run < n ? low + run : n;
+    const std::int64_t other = low;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (less(from[middle], from[i])) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    to[pair + (i - own) + (low - other)] = from[i];
+  }
+};
+
 }  // namespace detail
 
 /// Sets n elements to one value.
@@ -263,6 +327,26 @@ void group_by_key(const Space& space, const char* label, int n, const int* keys,
   parallel_for(space, label, n_keys, detail::CopyInts{begin, cursor});
   parallel_for(space, label, n, detail::PlaceMembers<Space>{keys, cursor, members});
   parallel_for(space, label, n_keys, detail::SortGroup{begin, members});
+}
+
+/// Sorts different values in the order of `less`, however they are distributed.
+///
+/// @param values   (n)  in and out
+/// @param scratch  (n)
+template <class Space, class Less>
+void merge_sort(const Space& space, const char* label, std::int64_t n, int* values, int* scratch,
+                const Less& less) {
+  constexpr int kFirstRun = 8;
+  const std::int64_t n_runs = (n + kFirstRun - 1) / kFirstRun;
+  parallel_for(space, label, n_runs, detail::SortRuns<Less>{values, n, kFirstRun, less});
+  const int* from = values;
+  int* to = scratch;
+  for (std::int64_t run = kFirstRun; run < n; run *= 2) {
+    parallel_for(space, label, n, detail::MergeRuns<Less>{from, to, n, run, less});
+    from = to;
+    to = from == values ? scratch : values;
+  }
+  if (from != values) parallel_for(space, label, n, detail::CopyInts{from, values});
 }
 
 }  // namespace dpa4::base

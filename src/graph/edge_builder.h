@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -154,13 +155,18 @@ struct WriteCandidates {
   }
 };
 
-/// By position, and by number where atoms coincide.
+/// By position, and by number where atoms coincide. What is no number comes last: sorting needs an
+/// order of everything.
 template <class Positions>
 struct PositionOrder {
   Positions x;
   DPA4_HD bool operator()(int a, int b) const {
     for (int axis = 0; axis < 3; ++axis) {
-      if (x(a, axis) != x(b, axis)) return x(a, axis) < x(b, axis);
+      const double at_a = x(a, axis), at_b = x(b, axis);
+      if (at_a < at_b) return true;
+      if (at_b < at_a) return false;
+      const bool number_a = at_a == at_a, number_b = at_b == at_b;
+      if (number_a != number_b) return number_a;
     }
     return a < b;
   }
@@ -185,63 +191,86 @@ struct MarkEdges {
   Positions x;
   Candidates candidates;
   double squared_cutoff;
-  int* kept;
+  unsigned char* is_edge;
   DPA4_HD void operator()(std::int64_t k) const {
     const int center = candidates.center_atom[candidates.dst[k]];
     const double length = displacement(x, candidates.atom[k], center).squared_length();
-    kept[k] = is_edge_length(length, squared_cutoff) ? 1 : 0;
+    is_edge[k] = is_edge_length(length, squared_cutoff) ? 1 : 0;
   }
 };
 
-/// After the scan, candidate k is edge number edge_of[k], and an edge if the next number differs.
+/// Where the edges go, of which there is room for `room`.
+struct EdgeArrays {
+  int room;
+  int* src;        // (room)
+  int* dst;        // (room)
+  double* vec;     // (room, 3)
+  int* dst_begin;  // (n_owned + 1)
+  int* by_src;     // (room)
+  int* src_begin;  // (n_nodes + 1)
+};
+
+/// Numbers the edges in both orders at once, and writes those that have room. A count has the
+/// edges in dst order in its lower half and those in src order in its upper half.
 template <class Positions>
-struct WriteEdges {
+struct NumberEdges {
+  using Count = std::int64_t;
   Positions x;
   Candidates candidates;
-  const int* edge_of;
-  int* src;
-  int* dst;
-  double* vec;
-  DPA4_HD void operator()(std::int64_t k) const {
-    const std::int64_t e = edge_of[k];
-    if (edge_of[k + 1] == e) return;
+  int n_candidates;
+  const unsigned char* is_edge;
+  int* edge_of;      // (n_candidates + 1)  the edges before candidate k
+  int* position_of;  // (n_candidates + 1)  the edges before by_src[p] in src order
+  EdgeArrays out;
+  DPA4_HD Count count(std::int64_t k) const {
+    return is_edge[k] + (static_cast<Count>(is_edge[candidates.by_src[k]]) << 32);
+  }
+  DPA4_HD void place(std::int64_t k, Count before) const {
+    const std::int64_t e = before & 0x7fffffff;
+    edge_of[k] = static_cast<int>(e);
+    position_of[k] = static_cast<int>(before >> 32);
+    if (k == n_candidates || is_edge[k] == 0 || e >= out.room) return;
     const Displacement v =
         displacement(x, candidates.atom[k], candidates.center_atom[candidates.dst[k]]);
-    src[e] = candidates.src[k];
-    dst[e] = candidates.dst[k];
-    vec[3 * e] = v.x;
-    vec[3 * e + 1] = v.y;
-    vec[3 * e + 2] = v.z;
+    out.src[e] = candidates.src[k];
+    out.dst[e] = candidates.dst[k];
+    out.vec[3 * e] = v.x;
+    out.vec[3 * e + 1] = v.y;
+    out.vec[3 * e + 2] = v.z;
   }
 };
 
-struct MarkBySource {
+/// What is left when the edges have numbers: the src order, where rows begin (where a row's
+/// candidates began, its edges begin at the number of the first of them), and padding in the room
+/// that is left. Where there is too little room the lists are wrong, but no index leaves them.
+struct FinishEdges {
+  Candidates candidates;
+  int n_candidates, n_owned, n_nodes;
+  double cutoff;
+  const unsigned char* is_edge;
   const int* edge_of;
-  const int* by_src;
-  int* kept;
-  DPA4_HD void operator()(std::int64_t p) const {
-    const int k = by_src[p];
-    kept[p] = edge_of[k + 1] - edge_of[k];
-  }
-};
-
-struct WriteBySource {
-  const int* edge_of;
-  const int* candidate_by_src;
   const int* position_of;
-  int* by_src;
-  DPA4_HD void operator()(std::int64_t p) const {
-    if (position_of[p + 1] != position_of[p]) by_src[position_of[p]] = edge_of[candidate_by_src[p]];
-  }
-};
+  EdgeArrays out;
 
-/// Where a row's candidates began, its edges begin at the compacted number of the first of them.
-template <class Offset>
-struct WriteRowBegin {
-  const Offset* candidate_begin;
-  const int* compacted;
-  int* begin;
-  DPA4_HD void operator()(std::int64_t row) const { begin[row] = compacted[candidate_begin[row]]; }
+  DPA4_HD int within(int edge) const { return edge < out.room ? edge : out.room; }
+  DPA4_HD void operator()(std::int64_t i) const {
+    const int n_edges = edge_of[n_candidates];
+    const bool fits = n_edges <= out.room;
+    if (fits && i < n_candidates) {
+      const int k = candidates.by_src[i];
+      if (is_edge[k] != 0) out.by_src[position_of[i]] = edge_of[k];
+    }
+    if (i <= n_owned) out.dst_begin[i] = within(edge_of[candidates.dst_begin[i]]);
+    if (i <= n_nodes) out.src_begin[i] = within(position_of[candidates.src_begin[i]]);
+    if (i >= out.room || (fits && i < n_edges)) return;
+    out.by_src[i] = static_cast<int>(i);
+    if (i >= n_edges) write_padding(i);
+  }
+  DPA4_HD void write_padding(std::int64_t e) const {
+    out.src[e] = out.dst[e] = 0;
+    out.vec[3 * e] = cutoff;
+    out.vec[3 * e + 1] = out.vec[3 * e + 2] = 0;
+  }
 };
 
 }  // namespace detail
@@ -250,8 +279,12 @@ struct WriteRowBegin {
 ///
 /// `rebuild` when the neighbor list was rebuilt: keeps the pairs that may become edges, in dst
 /// order and in src order. `update` every step: keeps those within the cutoff, in both orders, by
-/// scans alone; it allocates nothing once it has seen its largest size. The same input gives the
+/// a scan alone; it allocates nothing once it has seen its largest size. The same input gives the
 /// same edges in the same order, bit for bit, for any number of threads.
+///
+/// How many edges a step has is known where the space computes; a host that wants to know has to
+/// wait for it. `update_padded` does without: it takes the room that the steps before needed and a
+/// little more, and whoever learns the number later says so with `fits`.
 ///
 /// All views are in memory of the space. The lists behind `rebuild`'s arguments may be gone
 /// afterwards.
@@ -280,6 +313,18 @@ class EdgeBuilder {
   template <class Positions>
   EdgeList update(const Positions& x);
 
+  /// The same without waiting for the number of edges, with padding behind the edges (edge_list.h).
+  /// What comes of the list counts only if fits(*n_edges()) then says so; else it has to be made
+  /// again. The list keeps its size and place in memory as long as it can.
+  template <class Positions>
+  EdgeList update_padded(const Positions& x);
+
+  /// Where the number of edges of the last update is, in memory of the space.
+  const int* n_edges() const { return edge_of_.data() + n_candidates_; }
+
+  /// Whether the last update had room for `n_edges` edges; adapts the room of the next.
+  bool fits(int n_edges);
+
   int n_candidates() const { return n_candidates_; }
 
   /// What all buffers take now.
@@ -290,16 +335,24 @@ class EdgeBuilder {
   template <class List>
   void list_candidates(const List& list, const NodeMap& nodes);
   void group_by_source();
+  template <class Positions>
+  void issue(const Positions& x);
+  void make_room(int n_edges);
+  EdgeList edges(int size) const;
 
   template <class T>
   using Buffer = base::Buffer<T, Space>;
 
+  /// The padding is about this part of the edges, and these many where there are few.
+  static constexpr int kPaddingPart = 32, kFewestPadding = 64;
+
   Space space_;
-  double squared_cutoff_;
+  double cutoff_;
   int n_types_;
   int n_owned_ = 0;
   int n_nodes_ = 0;
   int n_candidates_ = 0;
+  int room_ = 0;        // for edges, in the lists of `update`
   bool ready_ = false;  // false until the first rebuild, and after one that threw
 
   Buffer<unsigned char> excluded_;        // (n_types, n_types)
@@ -308,9 +361,10 @@ class EdgeBuilder {
   Buffer<std::int64_t> candidate_begin_;  // (n_owned + 1)
   Buffer<int> candidate_atom_, candidate_src_, candidate_dst_, candidate_by_src_;  // (n_candidates)
   Buffer<int> candidate_src_begin_;                                                // (n_nodes + 1)
+  Buffer<unsigned char> is_edge_;                                                  // (n_candidates)
   Buffer<int> edge_of_, position_of_;  // (n_candidates + 1)
-  Buffer<int> src_, dst_, by_src_;     // (E)
-  Buffer<double> vec_;                 // (E, 3)
+  Buffer<int> src_, dst_, by_src_;     // (room)
+  Buffer<double> vec_;                 // (room, 3)
   Buffer<int> dst_begin_, src_begin_;  // (n_owned + 1), (n_nodes + 1)
 };
 
@@ -318,7 +372,7 @@ template <class Space>
 EdgeBuilder<Space>::EdgeBuilder(Space space, double rcut, int n_types,
                                 const std::vector<std::pair<int, int>>& exclude_types)
     : space_(space),
-      squared_cutoff_(rcut * rcut),
+      cutoff_(rcut),
       n_types_(n_types),
       excluded_(space),
       entry_of_row_(space),
@@ -329,6 +383,7 @@ EdgeBuilder<Space>::EdgeBuilder(Space space, double rcut, int n_types,
       candidate_dst_(space),
       candidate_by_src_(space),
       candidate_src_begin_(space),
+      is_edge_(space),
       edge_of_(space),
       position_of_(space),
       src_(space),
@@ -408,6 +463,7 @@ void EdgeBuilder<Space>::list_candidates(const List& list, const NodeMap& nodes)
   candidate_by_src_.reserve(n_candidates_);
   candidate_src_begin_.reserve(n_nodes_ + std::int64_t{1});
   center_atom_.reserve(n_owned_);
+  is_edge_.reserve(n_candidates_);
   edge_of_.reserve(n_candidates_ + std::int64_t{1});
   // The scratch of the sort: one cursor a row.
   position_of_.reserve(n_candidates_ >= n_nodes_ ? n_candidates_ + std::int64_t{1} : n_nodes_);
@@ -426,46 +482,82 @@ void EdgeBuilder<Space>::group_by_source() {
 
 template <class Space>
 template <class Positions>
-EdgeList EdgeBuilder<Space>::update(const Positions& x) {
+void EdgeBuilder<Space>::issue(const Positions& x) {
   DPA4_EXPECTS(ready_);
   const detail::Candidates from = candidates();
+  unsigned char* const is_edge = is_edge_.reserve(n_candidates_);
   int* const edge_of = edge_of_.reserve(n_candidates_ + std::int64_t{1});
   int* const position_of = position_of_.reserve(n_candidates_ + std::int64_t{1});
+  const detail::EdgeArrays to{room_,
+                              src_.reserve(room_),
+                              dst_.reserve(room_),
+                              vec_.reserve(std::int64_t{3} * room_),
+                              dst_begin_.reserve(n_owned_ + std::int64_t{1}),
+                              by_src_.reserve(room_),
+                              src_begin_.reserve(n_nodes_ + std::int64_t{1})};
 
   base::parallel_for(space_, "edge_mark", n_candidates_,
-                     detail::MarkEdges<Positions>{x, from, squared_cutoff_, edge_of});
-  base::exclusive_scan(space_, "edge_scan", n_candidates_, edge_of);
-  const int n_edges = base::read_element(space_, edge_of + n_candidates_);
+                     detail::MarkEdges<Positions>{x, from, cutoff_ * cutoff_, is_edge});
+  base::scan_each(
+      space_, "edge_number", n_candidates_,
+      detail::NumberEdges<Positions>{x, from, n_candidates_, is_edge, edge_of, position_of, to});
+  const std::int64_t n = std::max({n_candidates_, n_nodes_ + 1, room_});
+  base::parallel_for(space_, "edge_finish", n,
+                     detail::FinishEdges{from, n_candidates_, n_owned_, n_nodes_, cutoff_, is_edge,
+                                         edge_of, position_of, to});
+}
 
-  int* const src = src_.reserve(n_edges);
-  int* const dst = dst_.reserve(n_edges);
-  double* const vec = vec_.reserve(std::int64_t{3} * n_edges);
-  int* const by_src = by_src_.reserve(n_edges);
-  int* const dst_begin = dst_begin_.reserve(n_owned_ + std::int64_t{1});
-  int* const src_begin = src_begin_.reserve(n_nodes_ + std::int64_t{1});
+/// Room for so many edges and a little more. It stays as it is while the number moves within a part
+/// of the padding, so that the lists of most steps are of one size.
+template <class Space>
+void EdgeBuilder<Space>::make_room(int n_edges) {
+  std::int64_t quantum = kFewestPadding;
+  while (2 * quantum * kPaddingPart <= n_edges) quantum *= 2;
+  const std::int64_t least = n_edges + quantum / 8;
+  if (room_ >= least && room_ <= n_edges + 2 * quantum) return;
+  const std::int64_t wanted = (n_edges + quantum / 2 + quantum - 1) / quantum * quantum;
+  room_ = static_cast<int>(std::min<std::int64_t>(wanted, std::numeric_limits<int>::max()));
+}
 
-  base::parallel_for(space_, "edge_write", n_candidates_,
-                     detail::WriteEdges<Positions>{x, from, edge_of, src, dst, vec});
-  base::parallel_for(space_, "edge_dst_begin", n_owned_ + std::int64_t{1},
-                     detail::WriteRowBegin<std::int64_t>{from.dst_begin, edge_of, dst_begin});
+template <class Space>
+bool EdgeBuilder<Space>::fits(int n_edges) {
+  const bool had_room = n_edges <= room_;
+  make_room(n_edges);
+  return had_room;
+}
 
-  base::parallel_for(space_, "edge_by_src_mark", n_candidates_,
-                     detail::MarkBySource{edge_of, from.by_src, position_of});
-  base::exclusive_scan(space_, "edge_by_src_scan", n_candidates_, position_of);
-  base::parallel_for(space_, "edge_by_src_write", n_candidates_,
-                     detail::WriteBySource{edge_of, from.by_src, position_of, by_src});
-  base::parallel_for(space_, "edge_src_begin", n_nodes_ + std::int64_t{1},
-                     detail::WriteRowBegin<int>{from.src_begin, position_of, src_begin});
+template <class Space>
+template <class Positions>
+EdgeList EdgeBuilder<Space>::update(const Positions& x) {
+  for (;;) {
+    issue(x);
+    const int n = base::read_element(space_, n_edges());
+    if (fits(n)) return edges(n);
+  }
+}
 
+template <class Space>
+template <class Positions>
+EdgeList EdgeBuilder<Space>::update_padded(const Positions& x) {
+  if (room_ == 0) {
+    static_cast<void>(update(x));  // nothing is known yet
+  } else {
+    issue(x);
+  }
+  return edges(room_);
+}
+
+template <class Space>
+EdgeList EdgeBuilder<Space>::edges(int size) const {
   EdgeList edges;
   edges.n_owned = n_owned_;
   edges.n_nodes = n_nodes_;
-  edges.src = {src, n_edges};
-  edges.dst = {dst, n_edges};
-  edges.vec = {vec, n_edges, 3};
-  edges.dst_begin = {dst_begin, n_owned_ + 1};
-  edges.by_src = {by_src, n_edges};
-  edges.src_begin = {src_begin, n_nodes_ + 1};
+  edges.src = {src_.data(), size};
+  edges.dst = {dst_.data(), size};
+  edges.vec = {vec_.data(), size, 3};
+  edges.dst_begin = {dst_begin_.data(), n_owned_ + 1};
+  edges.by_src = {by_src_.data(), size};
+  edges.src_begin = {src_begin_.data(), n_nodes_ + 1};
   return edges;
 }
 
@@ -474,8 +566,8 @@ std::int64_t EdgeBuilder<Space>::bytes() const {
   return excluded_.bytes() + entry_of_row_.bytes() + center_atom_.bytes() +
          candidate_begin_.bytes() + candidate_atom_.bytes() + candidate_src_.bytes() +
          candidate_dst_.bytes() + candidate_by_src_.bytes() + candidate_src_begin_.bytes() +
-         edge_of_.bytes() + position_of_.bytes() + src_.bytes() + dst_.bytes() + by_src_.bytes() +
-         vec_.bytes() + dst_begin_.bytes() + src_begin_.bytes();
+         is_edge_.bytes() + edge_of_.bytes() + position_of_.bytes() + src_.bytes() + dst_.bytes() +
+         by_src_.bytes() + vec_.bytes() + dst_begin_.bytes() + src_begin_.bytes();
 }
 
 }  // namespace dpa4::graph

@@ -15,6 +15,10 @@ namespace dpa4::graph {
 ///
 /// Nodes [0, n_owned) are the rank's own atoms, [n_owned, n_nodes) copies of atoms of other ranks.
 /// Edges are sorted by dst; `by_src` lists the same edges sorted by src, ties in edge order.
+///
+/// Padding: where its reader allows it, more edges follow behind those of the last row, so that the
+/// size of a list need not change with the number of its edges. They belong to no row, run from
+/// node 0 to itself, are as long as the cutoff and in `by_src` stand for themselves.
 struct EdgeList {
   int n_owned = 0;
   int n_nodes = 0;

@@ -150,6 +150,9 @@ class Evaluator {
   /// Whether structures may be on_device.
   virtual bool works_on_device() const { return false; }
 
+  /// Whether their edges may have padding behind them (edge_list.h).
+  virtual bool takes_padding() const { return false; }
+
   /// One line for the log: engine, precision, device.
   virtual std::string description() const = 0;
 

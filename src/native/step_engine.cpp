@@ -345,17 +345,35 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
   step_.n_edges = edges.n_edges();
   cut(by_dst_, edges.dst_begin, step_.n_owned, structure.on_device);
   cut(by_src_, edges.src_begin, step_.n_nodes, structure.on_device);
-  pad_edges(edges, !halo.active());
+  padding_ = 0;
+  if (!structure.on_device) choose_padding(edges, !halo.active());
   reserve({step_.n_owned, step_.n_nodes, step_.n_edges});
+  take_arrays(structure);
+  choose_kept_edges();
+  if (halo.active()) {
+    int width = 9;
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      width = std::max(width, static_cast<int>(row(i)));
+    halo.reserve(width);
+  }
+}
 
+/// What is on the device is used where it is: a recording can be replayed for a caller who keeps
+/// its arrays and pads its edges.
+template <class Real>
+void StepEngine<Real>::take_arrays(const model::Structure& structure) {
+  const graph::EdgeList& edges = structure.edges;
   const std::int64_t owned = step_.n_owned, nodes = step_.n_nodes, n_edges = edges.n_edges();
-  step_.type = mirror(arrays_.type, structure.type.data(), nodes);
-  step_.src = mirror(arrays_.src, edges.src.data(), n_edges);
-  step_.dst = mirror(arrays_.dst, edges.dst.data(), n_edges);
-  step_.vec = mirror(arrays_.vec, edges.vec.data(), 3 * n_edges);
-  step_.dst_begin = mirror(arrays_.dst_begin, edges.dst_begin.data(), owned + 1);
-  step_.by_src = mirror(arrays_.by_src, edges.by_src.data(), n_edges);
-  step_.src_begin = mirror(arrays_.src_begin, edges.src_begin.data(), nodes + 1);
+  const auto take = [&](auto* copy, const auto& array, std::int64_t count) {
+    return structure.on_device ? array.data() : mirror(copy, array.data(), count);
+  };
+  step_.type = take(arrays_.type, structure.type, nodes);
+  step_.src = take(arrays_.src, edges.src, n_edges);
+  step_.dst = take(arrays_.dst, edges.dst, n_edges);
+  step_.vec = take(arrays_.vec, edges.vec, 3 * n_edges);
+  step_.dst_begin = take(arrays_.dst_begin, edges.dst_begin, owned + 1);
+  step_.by_src = take(arrays_.by_src, edges.by_src, n_edges);
+  step_.src_begin = take(arrays_.src_begin, edges.src_begin, nodes + 1);
   const int n_aparam = readout_.n_aparam();
   if (n_aparam > 0) {
     if (structure.aparam.extent(0) != step_.n_owned || structure.aparam.extent(1) != n_aparam) {
@@ -376,21 +394,13 @@ void StepEngine<Real>::prepare_step(const model::Structure& structure, model::Ha
     pad.vec = arrays_.vec;
     context_.table->pad_edges(pad, context_.stream());
   }
-  choose_kept_edges();
-  if (halo.active()) {
-    int width = 9;
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      width = std::max(width, static_cast<int>(row(i)));
-    halo.reserve(width);
-  }
 }
 
 /// Small steps are padded to a round number of edges, so that a recording can be replayed although
 /// atoms enter and leave each other's cutoff. The edges on top have a length where the envelope is
 /// zero and belong to no node: no sum sees them.
 template <class Real>
-void StepEngine<Real>::pad_edges(const graph::EdgeList& edges, bool alone) {
-  padding_ = 0;
+void StepEngine<Real>::choose_padding(const graph::EdgeList& edges, bool alone) {
   const int n = edges.n_edges();
   const bool single = by_dst_.cohorts().size() == 1 && by_src_.cohorts().size() == 1;
   if (!backend_.machine->records() || !sizes_.mirrors || !alone || !single || n == 0) return;
@@ -538,13 +548,18 @@ void StepEngine<Real>::choose_kept_edges() {
   }
   if (kept_edges_ == 0) return;
   kept_.reserve(kept_edges_ * elements);
+  step_kept_row_ = kept_row_.reserve(step_.n_edges);
+}
+
+template <class Real>
+void StepEngine<Real>::mark_kept_rows() {
+  if (kept_edges_ == 0) return;
   kernels::KeptRowsArgs<Real> args;
   args.count = static_cast<int>(step_.n_edges);
   args.n_kept = static_cast<int>(kept_edges_);
   args.by_src = step_.by_src;
-  args.row = kept_row_.reserve(step_.n_edges);
+  args.row = step_kept_row_;
   context_.table->kept_rows(args, context_.stream());
-  step_kept_row_ = args.row;
 }
 
 template <class Real>
@@ -945,6 +960,7 @@ void StepEngine<Real>::issue_step(model::HaloExchange& halo) {
   // Also the gaps between the arrays of results, which are read in one piece.
   machine.zero(arrays_.energy, result_count() * sizeof(double));
   if (config_.bridging_zbl) machine.zero(arrays_.grad_gate, nodes * real);
+  mark_kept_rows();
 
   make_initial_state(halo);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {

@@ -36,6 +36,7 @@ class StepEngine final : public model::Evaluator {
                 model::HaloExchange& halo, model::Request request,
                 model::Evaluation& result) override;
   bool works_on_device() const override { return true; }
+  bool takes_padding() const override { return true; }
   std::string description() const override;
   model::MemoryPlan memory_plan() const override;
   std::vector<model::OperationTime> take_profile() override;
@@ -56,7 +57,8 @@ class StepEngine final : public model::Evaluator {
                           model::Request request, model::Evaluation& result);
   void issue_step(model::HaloExchange& halo);
   void run_step(model::HaloExchange& halo);
-  void pad_edges(const graph::EdgeList& edges, bool alone);
+  void choose_padding(const graph::EdgeList& edges, bool alone);
+  void take_arrays(const model::Structure& structure);
   void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
   void plan_buffers();
   void warm_up();
@@ -68,6 +70,7 @@ class StepEngine final : public model::Evaluator {
   void cut(Cohorts& cohorts, const TensorView<const int, 1>& begin, int n_nodes, bool on_device);
   template <class T>
   const T* mirror(T* copy, const T* array, std::int64_t count);
+  void mark_kept_rows();
   void make_initial_state(model::HaloExchange& halo);
   void make_gate(model::HaloExchange& halo);
   void make_features(std::size_t block);
@@ -125,8 +128,8 @@ class StepEngine final : public model::Evaluator {
 
   // The current step.
   StepEdges step_;
-  const Real* step_aparam_ = nullptr;   // (n_owned, n_aparam)
-  const int* step_kept_row_ = nullptr;  // (E)
+  const Real* step_aparam_ = nullptr;  // (n_owned, n_aparam)
+  int* step_kept_row_ = nullptr;       // (E)
   Cohorts by_dst_, by_src_;
   std::int64_t kept_edges_ = 0;
 

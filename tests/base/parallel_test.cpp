@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -65,6 +66,59 @@ TEST_P(OnThreads, ScanInSixtyFourBitsGoesBeyondInt) {
   EXPECT_EQ(counts[0], 0);
   EXPECT_EQ(counts[4999], std::int64_t{4999000000});
   EXPECT_EQ(counts[5000], std::int64_t{5000000000});
+}
+
+/// A scan whose counts are computed: place() sees what came before, once for every number.
+struct Thirds {
+  using Count = std::int64_t;
+  std::int64_t* before;
+  std::atomic<int>* calls;
+  Count count(std::int64_t i) const { return i % 3; }
+  void place(std::int64_t i, Count sum) const {
+    before[i] = sum;
+    ++calls[i];
+  }
+};
+
+TEST_P(OnThreads, ScanOfComputedCountsPlacesEveryNumberOnce) {
+  for (const int n : {0, 1, 511, 512, 513, 5000}) {
+    std::vector<std::int64_t> before(n + 1, -1);
+    std::vector<std::atomic<int>> calls(n + 1);
+    scan_each(space_, "scan", n, Thirds{before.data(), calls.data()});
+    std::int64_t sum = 0;
+    for (int i = 0; i <= n; ++i) {
+      EXPECT_EQ(before[i], sum) << i;
+      EXPECT_EQ(calls[i], 1) << i;
+      sum += i % 3;
+    }
+  }
+}
+
+struct ByValue {
+  const int* value;
+  bool operator()(int a, int b) const {
+    if (value[a] != value[b]) return value[a] < value[b];
+    return a < b;
+  }
+};
+
+TEST_P(OnThreads, MergeSortGivesTheOrderOfAnyNumberOfAnyValues) {
+  std::mt19937 engine(3);
+  for (const int n : {0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 100, 4099}) {
+    // All alike, few different ones, all different, sorted already: what is sorted are numbers.
+    for (const int n_values : {1, 3, n + 1}) {
+      std::vector<int> value(n), numbers(n), scratch(n);
+      for (int& v : value) v = static_cast<int>(engine() % n_values);
+      std::iota(numbers.begin(), numbers.end(), 0);
+      std::vector<int> expected = numbers;
+      std::sort(expected.begin(), expected.end(), ByValue{value.data()});
+      std::shuffle(numbers.begin(), numbers.end(), engine);
+      merge_sort(space_, "sort", n, numbers.data(), scratch.data(), ByValue{value.data()});
+      EXPECT_EQ(numbers, expected) << n << " of " << n_values;
+      merge_sort(space_, "sort", n, numbers.data(), scratch.data(), ByValue{value.data()});
+      EXPECT_EQ(numbers, expected) << n << " sorted ones";
+    }
+  }
 }
 
 TEST_P(OnThreads, GroupingIsAStableSort) {

@@ -222,6 +222,104 @@ TEST(EdgeBuilder, RefiltersEveryStepWithoutAllocating) {
   EXPECT_GT(n_changes, 5) << "the kicks must move pairs across the cutoff";
 }
 
+/// The edges of a padded list; what follows them must belong to no row and stand for itself.
+Edges without_padding(const EdgeList& padded, int n_edges) {
+  EXPECT_EQ(padded.dst_begin(padded.n_owned), n_edges);
+  EXPECT_EQ(padded.src_begin(padded.n_nodes), n_edges);
+  for (int e = n_edges; e < padded.n_edges(); ++e) {
+    EXPECT_EQ(padded.src(e), 0);
+    EXPECT_EQ(padded.dst(e), 0);
+    EXPECT_EQ(padded.by_src(e), e);
+    EXPECT_EQ(padded.vec(e, 0), kCutoff);
+    EXPECT_EQ(padded.vec(e, 1), 0);
+    EXPECT_EQ(padded.vec(e, 2), 0);
+  }
+  EdgeList edges = padded;
+  edges.src = {padded.src.data(), n_edges};
+  edges.dst = {padded.dst.data(), n_edges};
+  edges.vec = {padded.vec.data(), n_edges, 3};
+  edges.by_src = {padded.by_src.data(), n_edges};
+  return copy(edges);
+}
+
+/// No index may lead out of a list that had too little room: the model works on it before anybody
+/// knows.
+void expect_safe(const EdgeList& list) {
+  const int size = list.n_edges();
+  std::vector<int> seen(size, 0);
+  for (int e = 0; e < size; ++e) {
+    ASSERT_TRUE(list.src(e) >= 0 && list.src(e) < list.n_nodes);
+    ASSERT_TRUE(list.dst(e) >= 0 && list.dst(e) < list.n_owned);
+    ASSERT_TRUE(list.by_src(e) >= 0 && list.by_src(e) < size);
+    EXPECT_EQ(seen[list.by_src(e)]++, 0) << "by_src is a permutation";
+  }
+  const auto expect_begins = [size](const TensorView<const int, 1>& begin, int n) {
+    EXPECT_EQ(begin(0), 0);
+    for (int row = 0; row < n; ++row) EXPECT_LE(begin(row), begin(row + 1));
+    EXPECT_LE(begin(n), size);
+  };
+  expect_begins(list.dst_begin, list.n_owned);
+  expect_begins(list.src_begin, list.n_nodes);
+}
+
+TEST(EdgeBuilder, PaddedListsHoldTheSameEdgesWhileTheirNumberComesAndGoes) {
+  Problem problem = random_problem(50, 80, 8000, 3);
+  EdgeBuilder<base::Threads> builder = make_builder();
+  builder.rebuild(problem.list(), problem.nodes());
+  const std::vector<double> start = problem.x;
+  int n_repeats = 0, n_empty = 0;
+  // Scaled by a large number no pair is left.
+  for (const double scale : {1.0, 1.02, 1.3, 1e3, 1e3, 1.3, 0.5, 1.0, 1.001, 1e3, 1.0}) {
+    for (std::size_t k = 0; k < start.size(); ++k) problem.x[k] = scale * start[k];
+    const Edges expected = brute_force(problem, {});
+    const int n_expected = static_cast<int>(expected.src.size());
+    n_empty += n_expected == 0;
+    EdgeList list = builder.update_padded(problem.positions());
+    EXPECT_EQ(*builder.n_edges(), n_expected);
+    const bool has_room = n_expected <= list.n_edges();
+    if (!has_room) expect_safe(list);
+    if (!builder.fits(*builder.n_edges())) {
+      EXPECT_FALSE(has_room);
+      ++n_repeats;
+      list = builder.update_padded(problem.positions());
+      ASSERT_TRUE(builder.fits(*builder.n_edges()));
+    }
+    EXPECT_EQ(without_padding(list, n_expected), expected) << "scale " << scale;
+    EXPECT_LE(list.n_edges(), 8000 + 2 * 64 + 8000 / 16);
+  }
+  EXPECT_EQ(n_empty, 3);
+  EXPECT_GE(n_repeats, 2) << "the number of edges must outgrow the room";
+}
+
+TEST(EdgeBuilder, PaddedListsKeepTheirSizeAndPlaceWhileTheNumberOfEdgesVaries) {
+  Problem problem = random_problem(50, 80, 8000, 3);
+  EdgeBuilder<base::Threads> builder = make_builder();
+  builder.rebuild(problem.list(), problem.nodes());
+  const std::vector<double> start = problem.x;
+  const auto update = [&](double scale) {
+    for (std::size_t k = 0; k < start.size(); ++k) problem.x[k] = scale * start[k];
+    const EdgeList list = builder.update_padded(problem.positions());
+    EXPECT_TRUE(builder.fits(*builder.n_edges()));
+    return list;
+  };
+  const EdgeList first = update(1.0);
+  const int n_first = *builder.n_edges();
+  int n_changes = 0;
+  for (const double scale : {1.003, 0.997, 1.0, 1.0015}) {
+    const EdgeList list = update(scale);
+    n_changes += *builder.n_edges() != n_first;
+    EXPECT_EQ(list.n_edges(), first.n_edges());
+    EXPECT_EQ(list.vec.data(), first.vec.data());
+    EXPECT_EQ(list.by_src.data(), first.by_src.data());
+  }
+  EXPECT_GE(n_changes, 2) << "pairs must cross the cutoff";
+  // A system that has lost most of its edges does not carry their room along.
+  update(2.0);
+  const EdgeList small = update(2.0);
+  EXPECT_LE(small.n_edges(), *builder.n_edges() + 2 * 64 + *builder.n_edges() / 16);
+  EXPECT_LT(small.n_edges(), first.n_edges() / 2);
+}
+
 TEST(EdgeBuilder, GivesTheSameBitsForAnyNumberOfThreads) {
   const Problem problem = random_problem(300, 500, 60000, 11);
   const int threads = omp_get_max_threads();

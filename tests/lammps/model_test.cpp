@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,51 @@ TEST(Model, MovesTheSameOnSeveralRanksInALargerCell) {
   if (mpi_rank() == 0) alone = energies("", "", MPI_COMM_SELF);
   MPI_Bcast(alone.data(), static_cast<int>(alone.size()), MPI_DOUBLE, 0, MPI_COMM_WORLD);
   expect_close(together, alone, 1e-8, "energy and pressure");
+}
+
+/// Energies and pressures of the steps of a run, as the log shows them.
+std::vector<double> steps_in(const std::string& log) {
+  std::istringstream lines(log.substr(log.rfind("   Step ")));
+  std::vector<double> result;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && line.rfind("Loop time", 0) != 0) {
+    std::istringstream numbers(line);
+    double step = 0, energy = 0, pressure = 0;
+    if (!(numbers >> step >> energy >> pressure)) continue;
+    result.push_back(energy);
+    result.push_back(1e-5 * pressure);
+  }
+  return result;
+}
+
+TEST(Model, FollowsEdgesThatComeAndGoBetweenNeighborLists) {
+  // A lattice without edges is pressed together within six steps and drawn apart again: first no
+  // edge, then from step to step many more than before, then none. The other run has new lists in
+  // every step, and no Kokkos.
+  const auto steps = [](const std::string& lists) {
+    Lammps lammps;
+    lammps.commands(
+        kLoad +
+        "units metal\nlattice sc 5.6\nregion box block 0 3 0 3 0 3\ncreate_box 2 box\n"
+        "create_atoms 1 box\nset group all type/fraction 2 0.5 7121\n"
+        "mass 1 28.0855\nmass 2 12.011\n"
+        "displace_atoms all random 0.1 0.1 0.1 4711 units box\n" +
+        dpa4() + "neighbor 6.0 bin\ncomm_modify cutoff 13.0\n" + lists +
+        "timestep 0.001\nfix 1 all deform 1 x wiggle -8.0 0.024 y wiggle -8.0 0.024 "
+        "z wiggle -8.0 0.024 remap x units box\nthermo 1\nthermo_style custom step pe press\n"
+        "thermo_modify format float %.15g\nrun 13\n");
+    return steps_in(lammps.log());
+  };
+  const std::vector<double> once = steps("neigh_modify every 1000 delay 1000 check no\n");
+  const std::vector<std::string> switches = lammps_switches();
+  set_lammps_switches({});
+  const std::vector<double> expected = steps("neigh_modify every 1 delay 0 check no\n");
+  set_lammps_switches(switches);
+  ASSERT_EQ(expected.size(), 28U);
+  EXPECT_NEAR(expected[0], expected[26], 1e-9) << "without edges there is only the atoms' energy";
+  EXPECT_GT(std::abs(expected[12] - expected[0]), 1);
+  expect_close(once, expected, 1e-8, "energy or pressure of step");
 }
 
 // ---- forces

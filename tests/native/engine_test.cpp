@@ -534,6 +534,96 @@ TEST(Engine, StructuresOnTheDeviceGiveTheSameBits) {
   }
 }
 
+/// A structure in arrays that stay where they are, with padding behind the edges up to a fixed
+/// number: what a device's edge builder hands over.
+class PaddedStructure {
+ public:
+  PaddedStructure(int n_nodes, int room, double length)
+      : length_(length),
+        type_(n_nodes),
+        src_(room),
+        dst_(room),
+        by_src_(room),
+        dst_begin_(n_nodes + 1),
+        src_begin_(n_nodes + 1),
+        vec_(std::size_t{3} * room) {}
+
+  model::Structure hold(const model::Structure& structure) {
+    const graph::EdgeList& from = structure.edges;
+    const int n = from.n_edges(), room = static_cast<int>(src_.size());
+    std::copy_n(structure.type.data(), type_.size(), type_.begin());
+    std::copy_n(from.src.data(), n, src_.begin());
+    std::copy_n(from.dst.data(), n, dst_.begin());
+    std::copy_n(from.by_src.data(), n, by_src_.begin());
+    std::copy_n(from.vec.data(), 3 * n, vec_.begin());
+    std::copy_n(from.dst_begin.data(), dst_begin_.size(), dst_begin_.begin());
+    std::copy_n(from.src_begin.data(), src_begin_.size(), src_begin_.begin());
+    for (int e = n; e < room; ++e) {
+      src_[e] = dst_[e] = 0;
+      by_src_[e] = e;
+      vec_[3 * e] = length_;
+      vec_[3 * e + 1] = vec_[3 * e + 2] = 0;
+    }
+    model::Structure padded = structure;
+    padded.on_device = true;
+    padded.type = {type_.data(), type_.size()};
+    padded.edges.src = {src_.data(), room};
+    padded.edges.dst = {dst_.data(), room};
+    padded.edges.vec = {vec_.data(), room, 3};
+    padded.edges.by_src = {by_src_.data(), room};
+    padded.edges.dst_begin = {dst_begin_.data(), dst_begin_.size()};
+    padded.edges.src_begin = {src_begin_.data(), src_begin_.size()};
+    return padded;
+  }
+
+ private:
+  double length_;
+  std::vector<int> type_, src_, dst_, by_src_, dst_begin_, src_begin_;
+  std::vector<double> vec_;
+};
+
+/// The number of real edges changes from step to step, down to none; the lists do not, so that all
+/// but the first steps are replayed where they are small enough to be recorded.
+TEST(Engine, PaddingBehindTheEdgesOfADeviceChangesNoBit) {
+  const int n = 24;
+  for (const char* const name : {"golden/mini.json", "golden/neo.json"}) {
+    const ModelCase model(name);
+    RandomStructure atoms(n, 6.5, 3, model.config().rcut, 1);
+    const int n_edges = atoms.structure().edges.n_edges();
+    for (const int cohort : {0, 61, n_edges + 40}) {
+      SCOPED_TRACE(std::string(name) + ", cohort " + std::to_string(cohort));
+      model::EvaluatorOptions options;
+      options.cohort = cohort;
+      auto machine = std::make_unique<RecordingMachine>();
+      RecordingMachine* const watched = machine.get();
+      StepEngine<float> engine(model.config(), model.weights(), options,
+                               {std::move(machine), &noted_table()});
+      const auto on_cpu = model.make(options);
+      ASSERT_TRUE(engine.takes_padding() && on_cpu->takes_padding());
+      PaddedStructure padded(n, n_edges + 50, model.config().rcut);
+      for (const int count : {n_edges, n_edges - 1, n_edges - 7, 1, 0, n_edges}) {
+        SCOPED_TRACE(count);
+        const model::Structure exact = atoms.with_edges(count);
+        const model::Evaluation expected = evaluate(*model.make(options), exact);
+        for (model::Evaluator* tested : {static_cast<model::Evaluator*>(&engine), on_cpu.get()}) {
+          const model::DeviceResults results = evaluate(*tested, padded.hold(exact)).device;
+          for (int i = 0; i < n; ++i) {
+            ASSERT_EQ(results.atom_energy(i), expected.atom_energy[i]);
+            for (int a = 0; a < 3; ++a) ASSERT_EQ(results.force(i, a), expected.force[3 * i + a]);
+            for (int k = 0; k < 9; ++k) {
+              ASSERT_EQ(results.node_virial(i, k), expected.atom_virial[9 * i + k]);
+            }
+          }
+        }
+      }
+      if (cohort == 0) {
+        EXPECT_EQ(watched->recordings, 1);
+        EXPECT_EQ(watched->replays, 5);
+      }
+    }
+  }
+}
+
 TEST(Engine, ProfileTellsCallsTimesAndArithmetic) {
   const ModelCase model("golden/neo.json");
   model::EvaluatorOptions options;
