@@ -257,7 +257,8 @@ void run_preset(Device& device, const Preset& preset, const Crystal& crystal, in
       static_cast<std::int64_t>(items) * grid.n_coefficients * grid.width;
   kernels::GridProductArgs<float> product;
   product.count = items, product.shape = grid;
-  product.to = device.random(grid.n_points * grid.n_coefficients, 0.1f), product.from = product.to;
+  const float* const matrix = device.random(grid.n_points * grid.n_coefficients, 0.1f);
+  product.grid = {matrix, matrix, matrix, matrix};
   product.left = device.random(grid_size), product.right = device.random(grid_size);
   product.out = device.random(grid_size);
   product.work = device.random(items * table.grid_product_work(grid));

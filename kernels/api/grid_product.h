@@ -13,6 +13,15 @@ struct GridShape {
   int n_branches = 1;      // nb
 };
 
+/// Between coefficients and points of a grid, both ways, each matrix in the two orders of storage.
+template <class Real>
+struct GridMatrices {
+  const Real* to = nullptr;               // (G, K)
+  const Real* to_transposed = nullptr;    // (K, G)
+  const Real* from = nullptr;             // (K, G)
+  const Real* from_transposed = nullptr;  // (G, K)
+};
+
 /// Product of two fields on a grid, item by item (a node, or a focus of a node):
 ///
 ///   value[g, b, c] = (sum_i to[g, i] left[i, b, c]) (sum_i to[g, i] right[i, b, c])
@@ -23,8 +32,7 @@ template <class Real>
 struct GridProductArgs {
   int count = 0;
   GridShape shape;
-  const Real* to = nullptr;      // (G, K)
-  const Real* from = nullptr;    // (K, G)
+  GridMatrices<Real> grid;
   const Real* left = nullptr;    // (count, K, nb Cg)
   const Real* right = nullptr;   // (count, K, nb Cg)
   const Real* router = nullptr;  // (count, nb) or null
@@ -36,17 +44,15 @@ template <class Real>
 struct GridProductBackwardArgs {
   int count = 0;
   GridShape shape;
-  const Real* to = nullptr;               // (G, K)
-  const Real* to_transposed = nullptr;    // (K, G)
-  const Real* from_transposed = nullptr;  // (G, K)
-  const Real* left = nullptr;             // (count, K, nb Cg)
-  const Real* right = nullptr;            // (count, K, nb Cg)
-  const Real* router = nullptr;           // (count, nb) or null
-  const Real* grad_out = nullptr;         // (count, K, Cg)
-  Real* grad_left = nullptr;              // (count, K, nb Cg)  out; may be left
-  Real* grad_right = nullptr;             // (count, K, nb Cg)  out; may be right
-  Real* grad_router = nullptr;            // (count, nb)  out, or null when router is null
-  Real* work = nullptr;                   // count * grid_product_work(shape) elements
+  GridMatrices<Real> grid;
+  const Real* left = nullptr;      // (count, K, nb Cg)
+  const Real* right = nullptr;     // (count, K, nb Cg)
+  const Real* router = nullptr;    // (count, nb) or null
+  const Real* grad_out = nullptr;  // (count, K, Cg)
+  Real* grad_left = nullptr;       // (count, K, nb Cg)  out; may be left
+  Real* grad_right = nullptr;      // (count, K, nb Cg)  out; may be right
+  Real* grad_router = nullptr;     // (count, nb)  out, or null when router is null
+  Real* work = nullptr;            // count * grid_product_work(shape) elements
 };
 
 /// Softmax of `n_branches` router logits, row by row, and its backward.

@@ -42,13 +42,13 @@ void grid_product(const kernels::GridProductArgs<Real>& args, kernels::Stream) {
   Real* product = right + static_cast<std::int64_t>(points) * fields;
   for (int n = 0; n < args.count; ++n) {
     const std::int64_t at = static_cast<std::int64_t>(n) * size;
-    gemm_matrix(points, fields, size, args.to, size, args.left + at * fields, fields, left, fields,
-                false);
-    gemm_matrix(points, fields, size, args.to, size, args.right + at * fields, fields, right,
+    gemm_matrix(points, fields, size, args.grid.to, size, args.left + at * fields, fields, left,
+                fields, false);
+    gemm_matrix(points, fields, size, args.grid.to, size, args.right + at * fields, fields, right,
                 fields, false);
     multiply_fields(shape, left, right,
                     args.router != nullptr ? args.router + n * shape.n_branches : nullptr, product);
-    gemm_matrix(size, shape.width, points, args.from, points, product, shape.width,
+    gemm_matrix(size, shape.width, points, args.grid.from, points, product, shape.width,
                 args.out + at * shape.width, shape.width, false);
   }
 }
@@ -63,12 +63,12 @@ void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args, k
   Real* grad = right + static_cast<std::int64_t>(points) * fields;
   for (int n = 0; n < args.count; ++n) {
     const std::int64_t at = static_cast<std::int64_t>(n) * size;
-    gemm_matrix(points, fields, size, args.to, size, args.left + at * fields, fields, left, fields,
-                false);
-    gemm_matrix(points, fields, size, args.to, size, args.right + at * fields, fields, right,
+    gemm_matrix(points, fields, size, args.grid.to, size, args.left + at * fields, fields, left,
                 fields, false);
-    gemm_matrix(points, width, size, args.from_transposed, size, args.grad_out + at * width, width,
-                grad, width, false);
+    gemm_matrix(points, fields, size, args.grid.to, size, args.right + at * fields, fields, right,
+                fields, false);
+    gemm_matrix(points, width, size, args.grid.from_transposed, size, args.grad_out + at * width,
+                width, grad, width, false);
     for (int b = 0; b < shape.n_branches; ++b) {
       const Real weight = args.router != nullptr ? args.router[n * shape.n_branches + b] : Real(1);
       Real along = 0;  // <grad, value of the branch>
@@ -88,9 +88,9 @@ void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args, k
       }
       if (args.grad_router != nullptr) args.grad_router[n * shape.n_branches + b] = along;
     }
-    gemm_matrix(size, fields, points, args.to_transposed, points, left, fields,
+    gemm_matrix(size, fields, points, args.grid.to_transposed, points, left, fields,
                 args.grad_left + at * fields, fields, false);
-    gemm_matrix(size, fields, points, args.to_transposed, points, right, fields,
+    gemm_matrix(size, fields, points, args.grid.to_transposed, points, right, fields,
                 args.grad_right + at * fields, fields, false);
   }
 }

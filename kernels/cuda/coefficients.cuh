@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace dpa4::cuda {
 
-/// Begins to copy kCount numbers (4, 8 or 16 bytes, aligned so) to shared memory.
-template <int kCount = 1, class Real>
-__device__ __forceinline__ void copy_async(Real* to, const Real* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
-               :
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
-                 "n"(kCount * static_cast<int>(sizeof(Real))));
-}
-
 /// Waits for the copies that these lanes of a warp began.
 __device__ __forceinline__ void await_copies(unsigned lanes = kAllLanes) {
-  asm volatile("cp.async.wait_all;" : : : "memory");
+  wait_for_copies();
   __syncwarp(lanes);
 }
 

@@ -121,19 +121,19 @@ class GridChain {
     constexpr int kHalf = 16 * kSteps * 2;  // pieces of 16 bytes of a plane, in both matrices
     for (int at = static_cast<int>(threadIdx.x); at < 2 * kHalf; at += kGridChainThreads) {
       const int plane = at / kHalf, row = at % kHalf / 2, column = at % 2 * 8;
-      copy_async(&stage.to[0][plane][row][column],
-                 args_.first_to.data + plane * args_.first_to.plane_stride +
-                     static_cast<std::int64_t>(row) * args_.first_to.ld + point + column);
+      copy_async_wide(&stage.to[0][plane][row][column],
+                      args_.first_to.data + plane * args_.first_to.plane_stride +
+                          static_cast<std::int64_t>(row) * args_.first_to.ld + point + column);
       if constexpr (kPasses == 2) {
-        copy_async(&stage.to[1][plane][row][column],
-                   args_.second_to.data + plane * args_.second_to.plane_stride +
-                       static_cast<std::int64_t>(row) * args_.second_to.ld + point + column);
+        copy_async_wide(&stage.to[1][plane][row][column],
+                        args_.second_to.data + plane * args_.second_to.plane_stride +
+                            static_cast<std::int64_t>(row) * args_.second_to.ld + point + column);
       }
       const int place = at % kHalf, point_row = place / (2 * kSteps),
                 piece = place % (2 * kSteps) * 8;
-      copy_async(&stage.back[plane][point_row][piece],
-                 args_.back.data + plane * args_.back.plane_stride +
-                     static_cast<std::int64_t>(point + point_row) * args_.back.ld + piece);
+      copy_async_wide(&stage.back[plane][point_row][piece],
+                      args_.back.data + plane * args_.back.plane_stride +
+                          static_cast<std::int64_t>(point + point_row) * args_.back.ld + piece);
     }
   }
 

@@ -42,28 +42,28 @@ class GridSteps {
   const Fields<Real>& right() const { return right_; }
   const Fields<Real>& product() const { return product_; }
 
-  /// A field from coefficients of `width` channels; `to` is (G, K).
+  /// A field from coefficients of `width` channels; `to` is (K, G).
   void to_grid(const char* name, const Real* to, const Real* coefficients, int width,
                const Fields<Real>& field) const {
-    const int size = shape_.n_coefficients;
-    multiply(name, width, size, shape_.n_points, WeightMatrix<Real>{to, 1, 0, size},
-             LoadCoefficients<Real>{coefficients, width, size}, field);
+    const int size = shape_.n_coefficients, points = shape_.n_points;
+    multiply(name, width, size, points, to, LoadCoefficients<Real>{coefficients, width, size},
+             field);
   }
 
-  /// Coefficients of `width` channels from the fields that `load` reads; element (g, i) of the
-  /// matrix is from[g * ld + i * step].
+  /// Coefficients of `width` channels from the fields that `load` reads; `from` is (G, K).
   template <class Load>
-  void from_grid(const char* name, const Real* from, int ld, int step, const Load& load, int width,
+  void from_grid(const char* name, const Real* from, const Load& load, int width,
                  Real* coefficients) const {
     const int size = shape_.n_coefficients;
-    multiply(name, width, shape_.n_points, size, WeightMatrix<Real>{from, ld, 0, step}, load,
+    multiply(name, width, shape_.n_points, size, from, load,
              StoreCoefficients<Real>{coefficients, width, size});
   }
 
  private:
   template <class Load, class Store>
-  void multiply(const char* name, int width, int k, int n, const WeightMatrix<Real>& weights,
-                const Load& load, const Store& store) const {
+  void multiply(const char* name, int width, int k, int n, const Real* matrix, const Load& load,
+                const Store& store) const {
+    const WeightMatrix<Real> weights{matrix, n};
     const std::int64_t rows = static_cast<std::int64_t>(count_) * width;
     DPA4_EXPECTS(rows < 2147483647);
     const GemmShape shape{static_cast<int>(rows), n, k, 1};
@@ -81,8 +81,8 @@ class GridSteps {
   Fields<Real> left_, right_, product_;
 };
 
-/// Sizes of a chain and its matrices: `to` of the first factor and of the second are stored (G, K),
-/// `back` is stored (K, G).
+/// Sizes of a chain and its matrices: `to` of the first factor and of the second are (K, G), `back`
+/// is (G, K).
 template <int kPasses>
 GridChainArgs<kPasses> chain_of(const kernels::GridShape& shape, int count, const float* first_to,
                                 const float* second_to, const float* back, kernels::Stream stream) {
@@ -92,9 +92,9 @@ GridChainArgs<kPasses> chain_of(const kernels::GridShape& shape, int count, cons
   chain.size = size;
   chain.width = shape.width;
   chain.points = points;
-  chain.first_to = split_weights({first_to, 1, 0, size}, size, points, 1, stream);
-  chain.second_to = split_weights({second_to, 1, 0, size}, size, points, 1, stream);
-  chain.back = split_weights({back, 1, 0, points}, points, size, 1, stream);
+  chain.first_to = split_weights({first_to, points}, size, points, 1, stream);
+  chain.second_to = split_weights({second_to, points}, size, points, 1, stream);
+  chain.back = split_weights({back, size}, points, size, 1, stream);
   return chain;
 }
 
@@ -105,7 +105,8 @@ void grid_product(const kernels::GridProductArgs<Real>& args, kernels::Stream st
     if (is_chain<kArithmetic>(args.shape)) {
       DPA4_EXPECTS(args.router == nullptr);
       GridChainArgs<1> chain =
-          chain_of<1>(args.shape, args.count, args.to, args.to, args.from, stream);
+          chain_of<1>(args.shape, args.count, args.grid.to_transposed, args.grid.to_transposed,
+                      args.grid.from_transposed, stream);
       chain.first = args.left;
       chain.second[0] = args.right;
       chain.out[0] = args.out;
@@ -114,9 +115,11 @@ void grid_product(const kernels::GridProductArgs<Real>& args, kernels::Stream st
   }
   const int width = args.shape.width, branches = args.shape.n_branches;
   const GridSteps<kArithmetic, Real> steps(args.shape, args.count, args.work, stream);
-  steps.to_grid("grid_product_to", args.to, args.left, branches * width, steps.left());
-  steps.to_grid("grid_product_to", args.to, args.right, branches * width, steps.right());
-  steps.from_grid("grid_product_from", args.from, 1, args.shape.n_points,
+  steps.to_grid("grid_product_to", args.grid.to_transposed, args.left, branches * width,
+                steps.left());
+  steps.to_grid("grid_product_to", args.grid.to_transposed, args.right, branches * width,
+                steps.right());
+  steps.from_grid("grid_product_from", args.grid.from_transposed,
                   LoadFieldProduct<Real>{steps.left(), steps.right(), args.router, width, branches},
                   width, args.out);
 }
@@ -149,8 +152,8 @@ void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args,
   if constexpr (kArithmetic == Arithmetic::kSplit) {
     if (is_chain<kArithmetic>(args.shape)) {
       DPA4_EXPECTS(args.router == nullptr);
-      GridChainArgs<2> chain = chain_of<2>(args.shape, args.count, args.from_transposed, args.to,
-                                           args.to_transposed, stream);
+      GridChainArgs<2> chain = chain_of<2>(args.shape, args.count, args.grid.from,
+                                           args.grid.to_transposed, args.grid.to, stream);
       chain.first = args.grad_out;
       chain.second[0] = args.right;
       chain.second[1] = args.left;
@@ -162,14 +165,14 @@ void grid_product_backward(const kernels::GridProductBackwardArgs<Real>& args,
   const int width = args.shape.width, branches = args.shape.n_branches;
   const GridSteps<kArithmetic, Real> steps(args.shape, args.count, args.work, stream);
   const Fields<Real> left = steps.left(), right = steps.right(), grad = steps.product();
-  steps.to_grid("grid_product_to", args.to, args.left, branches * width, left);
-  steps.to_grid("grid_product_to", args.to, args.right, branches * width, right);
-  steps.to_grid("grid_product_from_backward", args.from_transposed, args.grad_out, width, grad);
+  steps.to_grid("grid_product_to", args.grid.to_transposed, args.left, branches * width, left);
+  steps.to_grid("grid_product_to", args.grid.to_transposed, args.right, branches * width, right);
+  steps.to_grid("grid_product_from_backward", args.grid.from, args.grad_out, width, grad);
   if (args.grad_router != nullptr) router_gradient(args, left, right, grad, stream);
-  steps.from_grid("grid_product_to_backward", args.to_transposed, 1, args.shape.n_points,
+  steps.from_grid("grid_product_to_backward", args.grid.to,
                   LoadFieldGradient<Real>{grad, right, args.router, width, branches},
                   branches * width, args.grad_left);
-  steps.from_grid("grid_product_to_backward", args.to_transposed, 1, args.shape.n_points,
+  steps.from_grid("grid_product_to_backward", args.grid.to,
                   LoadFieldGradient<Real>{grad, left, args.router, width, branches},
                   branches * width, args.grad_right);
 }

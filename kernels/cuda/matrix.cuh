@@ -35,14 +35,12 @@ struct GemmShape {
   int n_weights() const { return weight_of(batch - 1) + 1; }
 };
 
-/// B (k, n) of each batch: element (i, j) is data[i * ld + j * step]. Weights that are used where
-/// they are have step 1.
+/// B (k, n) of each batch: element (i, j) is data[i * ld + j].
 template <class Real>
 struct WeightMatrix {
   const Real* data = nullptr;
   int ld = 0;
   std::int64_t stride = 0;
-  int step = 1;
 };
 
 /// Reads kCount numbers; 16 bytes at a time where kCount is 2 or 4 (the address is aligned then).

@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/devices.h"
 #include "kernels/cuda/hopper_product.cuh"
-#include "kernels/cuda/simt_gemm.cuh"
+#include "kernels/cuda/plain_gemm.cuh"
 #include "kernels/cuda/split_gemm.cuh"
 
 namespace dpa4::cuda {

@@ -7,7 +7,8 @@ namespace dpa4::cuda {
 template <class Real>
 void rows(const kernels::RowsArgs<Real>& args, kernels::Stream stream) {
   for_rows("rows", args.rows, args.width, stream, [=] __device__(int n, int c) {
-    const Real value = args.x[n * args.ldx + c];
+    Real value = args.x[n * args.ldx + c];
+    if (args.add != nullptr) value += args.add[n * args.ld_add + c];
     Real& to = args.y[n * args.ldy + c];
     to = args.accumulate ? to + value : value;
   });

@@ -8,7 +8,7 @@ set(DPA4_CUDA_DEGREE_OPERATIONS
   rotate_back_sum:RotateBackSum rotate_back_sum_backward:RotateBackSumBackward)
 
 # Products of matrices: how they are computed, in which precision, and how many a file.
-set(DPA4_CUDA_ARITHMETICS kPlain:float:2 kPlain:double:2 kSplit:float:1)
+set(DPA4_CUDA_ARITHMETICS kPlain:float:1 kPlain:double:2 kSplit:float:1)
 # What a product reads and writes.
 set(DPA4_CUDA_STACK_PRODUCTS
   LoadRows:StoreScalars LoadRows:StoreGates LoadRows:StoreGated LoadRows:StoreSum

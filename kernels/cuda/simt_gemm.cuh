@@ -3,52 +3,53 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matrix.cuh"
+#include "kernels/cuda/weight_slices.cuh"
 
 namespace dpa4::cuda {
 
 /// Work of a block: kRows x kColumns elements of C, a thread computes kThreadRows x kThreadColumns.
+/// A warp has four threads down and eight across, which reads shared memory without conflicts.
 template <int kRows_, int kColumns_, int kThreadRows_, int kThreadColumns_>
 struct SimtTile {
   static constexpr int kRows = kRows_, kColumns = kColumns_;
   static constexpr int kThreadRows = kThreadRows_, kThreadColumns = kThreadColumns_;
-  static constexpr int kDepth = kThreadRows * kThreadColumns > 16 ? 8 : 16;  // of k at a time
-  static constexpr int kAcross = kColumns / kThreadColumns;
-  static constexpr int kDown = kRows / kThreadRows;
-  static constexpr int kThreads = kAcross * kDown;
-  static constexpr int kBlocks =
-      kThreadRows * kThreadColumns > 16 ? 512 / kThreads : 2;  // resident
+  static constexpr int kDepth = 16;  // of k at a time
+  static constexpr int kWarpRows = 4 * kThreadRows, kWarpColumns = 8 * kThreadColumns;
+  static constexpr int kWarpsAcross = kColumns / kWarpColumns;
+  static constexpr int kThreads = kWarp * kRows / kWarpRows * kWarpsAcross;
+  static constexpr int kBlocks = 512 / kThreads;  // resident
   static_assert(kThreadRows % 4 == 0 && kThreadColumns % 4 == 0);
-  static_assert(kRows * kDepth % (4 * kThreads) == 0 && kColumns * kDepth % (4 * kThreads) == 0);
+  static_assert(kRows % kWarpRows == 0 && kColumns % kWarpColumns == 0);
+  static_assert(kRows * kDepth % (4 * kThreads) == 0);
 };
 
-/// One tile of a product. Each number of C is a chain of fused multiply-adds in the order of k. The
-/// next slice of A and B is on its way to registers while the current one is used.
+/// One tile of a product. Each number of C is a chain of fused multiply-adds in the order of k. Two
+/// slices of A and B are in shared memory: one in use, the next on its way, A through registers.
 template <class Tile, bool kVector, class Real, class Load, class Store>
 class SimtGemm {
   static constexpr int kDepth = Tile::kDepth, kThreads = Tile::kThreads;
-  static constexpr int kLoadsA = Tile::kRows * kDepth / (4 * kThreads);
-  static constexpr int kLoadsB = Tile::kColumns * kDepth / (4 * kThreads);
-  static constexpr int kStrideA = Tile::kRows + 4;  // fewer bank conflicts of the transposed writes
+  static constexpr int kLoads = Tile::kRows * kDepth / (4 * kThreads);  // fours of A of a thread
+  // Fours of a row of A that neighboring threads take: two lead to no bank conflicts of the
+  // transposed writes.
+  static constexpr int kFours = kLoads % 2 == 0 ? 2 : kDepth / 4;
+  static constexpr int kStride = Tile::kRows + 4;
   static constexpr int kCount = kVector ? 4 : 1;
 
  public:
   struct Shared {
-    Real a[2][kDepth][kStrideA];
+    Real a[2][kDepth][kStride];
     Real b[2][kDepth][Tile::kColumns];
   };
 
   __device__ SimtGemm(const GemmShape& shape, const WeightMatrix<Real>& weights, const Load& load,
                       Shared& shared)
-      : shape_(shape), load_(load), shared_(shared) {
-    const unsigned n_tiles = (shape.n + Tile::kColumns - 1) / Tile::kColumns;
-    const unsigned m_tiles = (shape.m + Tile::kRows - 1) / Tile::kRows;
-    const unsigned rest = blockIdx.x / n_tiles;
-    column_ = static_cast<int>(blockIdx.x % n_tiles) * Tile::kColumns;
-    row_ = static_cast<int>(rest % m_tiles) * Tile::kRows;
-    batch_ = static_cast<int>(rest / m_tiles);
-    b_ = weights.data + shape.weight_of(batch_) * weights.stride;
-    ldb_ = weights.ld;
-    step_ = weights.step;
+      : shape_(shape),
+        load_(load),
+        shared_(shared),
+        column_(static_cast<int>(blockIdx.x % across(shape)) * Tile::kColumns),
+        row_(static_cast<int>(blockIdx.x / across(shape) % down(shape)) * Tile::kRows),
+        batch_(static_cast<int>(blockIdx.x / across(shape) / down(shape))),
+        weights_(shape, weights, batch_, column_) {
 #pragma unroll
     for (int i = 0; i < Tile::kThreadRows; ++i) {
 #pragma unroll
@@ -57,15 +58,18 @@ class SimtGemm {
   }
 
   __device__ void run() {
-    fetch(0);
+    fetch(0, 0);
     place(0);
+    wait_for_copies();
     __syncthreads();
     int buffer = 0;
+#pragma unroll 1
     for (int k = 0; k < shape_.k; k += kDepth) {
       const bool more = k + kDepth < shape_.k;
-      if (more) fetch(k + kDepth);
+      if (more) fetch(k + kDepth, buffer ^ 1);
       multiply(buffer);
       if (more) place(buffer ^ 1);
+      wait_for_copies();
       __syncthreads();
       buffer ^= 1;
     }
@@ -94,72 +98,59 @@ class SimtGemm {
   }
 
  private:
+  __device__ static unsigned across(const GemmShape& shape) {
+    return (shape.n + Tile::kColumns - 1) / Tile::kColumns;
+  }
+  __device__ static unsigned down(const GemmShape& shape) {
+    return (shape.m + Tile::kRows - 1) / Tile::kRows;
+  }
   /// Rows and columns of a thread come in groups of four, so that shared memory is read in 16
   /// bytes.
   __device__ static int thread_row(int i) {
-    const int down = static_cast<int>(threadIdx.x) / Tile::kAcross;
-    return (i / 4) * (4 * Tile::kDown) + 4 * down + i % 4;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp / Tile::kWarpsAcross;
+    return warp * Tile::kWarpRows + i / 4 * 16 + static_cast<int>(threadIdx.x) % kWarp / 8 * 4 +
+           i % 4;
   }
   __device__ static int thread_column(int j) {
-    const int across = static_cast<int>(threadIdx.x) % Tile::kAcross;
-    return (j / 4) * (4 * Tile::kAcross) + 4 * across + j % 4;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp % Tile::kWarpsAcross;
+    return warp * Tile::kWarpColumns + j / 4 * 32 + static_cast<int>(threadIdx.x) % 8 * 4 + j % 4;
+  }
+  /// Row and first k of the t-th four of A of this thread.
+  __device__ static int four_row(int t) {
+    constexpr int kTimes = kDepth / 4 / kFours;
+    return (static_cast<int>(threadIdx.x) + t / kTimes * kThreads) / kFours;
+  }
+  __device__ static int four_k(int t) {
+    constexpr int kTimes = kDepth / 4 / kFours;
+    return (t % kTimes * kFours + static_cast<int>(threadIdx.x) % kFours) * 4;
   }
 
-  /// Slice [k, k + kDepth) into registers, zeros beyond the ends.
-  __device__ void fetch(int k) {
+  /// Slice [k, k + kDepth), zeros beyond the ends.
+  __device__ __forceinline__ void fetch(int k, int buffer) {
+    weights_.fetch(k, shared_.b[buffer], [](int row) { return row; });
 #pragma unroll
-    for (int t = 0; t < kLoadsA; ++t) {
-      const int at = static_cast<int>(threadIdx.x) + t * kThreads;
-      const int row = row_ + at / (kDepth / 4), from = k + at % (kDepth / 4) * 4;
+    for (int t = 0; t < kLoads; ++t) {
+      const int row = row_ + four_row(t), from = k + four_k(t);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) next_a_[t][i] = 0;
+      for (int i = 0; i < 4; ++i) next_[t][i] = 0;
 #pragma unroll
       for (int i = 0; i < 4; i += kCount) {
         if (row < shape_.m && from + i < shape_.k) {
-          load_.template get<kCount>(batch_, row, from + i, &next_a_[t][i]);
-        }
-      }
-    }
-#pragma unroll
-    for (int t = 0; t < kLoadsB; ++t) {
-      const int at = static_cast<int>(threadIdx.x) + t * kThreads;
-      const int from = k + at / (Tile::kColumns / 4);
-      const int column = column_ + at % (Tile::kColumns / 4) * 4;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) next_b_[t][i] = 0;
-      if (from >= shape_.k) continue;
-      const Real* row = b_ + static_cast<std::int64_t>(from) * ldb_;
-      if (kVector && step_ == 1) {
-        if (column < shape_.n) load_numbers<4>(row + column, next_b_[t]);
-        continue;
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (column + i < shape_.n) {
-          next_b_[t][i] = row[static_cast<std::int64_t>(column + i) * step_];
+          load_.template get<kCount>(batch_, row, from + i, &next_[t][i]);
         }
       }
     }
   }
 
-  __device__ void place(int buffer) {
+  __device__ __forceinline__ void place(int buffer) {
 #pragma unroll
-    for (int t = 0; t < kLoadsA; ++t) {
-      const int at = static_cast<int>(threadIdx.x) + t * kThreads;
+    for (int t = 0; t < kLoads; ++t) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        shared_.a[buffer][at % (kDepth / 4) * 4 + i][at / (kDepth / 4)] = next_a_[t][i];
-      }
-    }
-#pragma unroll
-    for (int t = 0; t < kLoadsB; ++t) {
-      const int at = static_cast<int>(threadIdx.x) + t * kThreads;
-      store_numbers<4>(&shared_.b[buffer][at / (Tile::kColumns / 4)][at % (Tile::kColumns / 4) * 4],
-                       next_b_[t]);
+      for (int i = 0; i < 4; ++i) shared_.a[buffer][four_k(t) + i][four_row(t)] = next_[t][i];
     }
   }
 
-  __device__ void multiply(int buffer) {
+  __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
     for (int k = 0; k < kDepth; ++k) {
       Real a[Tile::kThreadRows], b[Tile::kThreadColumns];
@@ -182,11 +173,10 @@ class SimtGemm {
   const GemmShape& shape_;
   const Load& load_;
   Shared& shared_;
-  const Real* b_;
-  int ldb_, step_;
-  int row_, column_, batch_;
+  int column_, row_, batch_;
+  WeightSlices<kDepth, Tile::kColumns, kThreads, Real> weights_;
   Real sum_[Tile::kThreadRows][Tile::kThreadColumns];
-  Real next_a_[kLoadsA][4], next_b_[kLoadsB][4];
+  Real next_[kLoads][4];
 };
 
 template <class Tile, bool kVector, class Real, class Load, class Store>
@@ -210,31 +200,28 @@ void simt_gemm_tiles(const char* name, const GemmShape& shape, const WeightMatri
          sizeof(typename Product::Shared), stream, shape, weights, load, store);
 }
 
-/// C = A B. kVector: all addresses that `load`, `store` and the weights name are multiples of 16
-/// bytes where the column or k is a multiple of 4, and n and k are multiples of 4. Large tiles
-/// where they fill the device, small ones elsewhere.
+/// C = A B. kVector: `load` and `store` take four numbers at a time (they see to the end of a row
+/// themselves where n or k is not a multiple of 4). Large tiles where they fill the device, small
+/// ones elsewhere.
 template <bool kVector, class Real, class Load, class Store>
 void simt_gemm(const char* name, const GemmShape& shape, const WeightMatrix<Real>& weights,
                const Load& load, const Store& store, kernels::Stream stream) {
   constexpr std::int64_t kEnough = 264;  // tiles: two for each multiprocessor of a large device
-  const auto tiles = [&](int rows, int columns) {
-    return divide_up(shape.m, rows) * divide_up(shape.n, columns) * shape.batch;
+  const auto enough = [&](int rows, int columns) {
+    return divide_up(shape.m, rows) * divide_up(shape.n, columns) * shape.batch >= kEnough;
+  };
+  const auto take = [&]<class Tile>(Tile) {
+    simt_gemm_tiles<Tile, kVector>(name, shape, weights, load, store, stream);
   };
   if constexpr (sizeof(Real) == 4 && kVector) {
-    if (shape.n > 64 && tiles(128, 128) >= kEnough) {
-      return simt_gemm_tiles<SimtTile<128, 128, 8, 8>, kVector>(name, shape, weights, load, store,
-                                                                stream);
-    }
-    if (shape.n > 32 && tiles(128, 64) >= kEnough) {
-      return simt_gemm_tiles<SimtTile<128, 64, 8, 8>, kVector>(name, shape, weights, load, store,
-                                                               stream);
-    }
+    // Twice as wide a tile is worth a fifth more columns.
+    const int narrow = round_up(shape.n, 64), wide = round_up(shape.n, 128);
+    if (4 * wide < 5 * narrow && enough(128, 128)) return take(SimtTile<128, 128, 8, 8>{});
+    if (shape.n > 32 && enough(128, 64)) return take(SimtTile<128, 64, 8, 8>{});
+    if (enough(128, 32)) return take(SimtTile<128, 32, 8, 4>{});
   }
-  if (shape.n > 32 && tiles(64, 64) >= kEnough) {
-    return simt_gemm_tiles<SimtTile<64, 64, 4, 4>, kVector>(name, shape, weights, load, store,
-                                                            stream);
-  }
-  simt_gemm_tiles<SimtTile<32, 32, 4, 4>, kVector>(name, shape, weights, load, store, stream);
+  if (shape.n > 32 && enough(64, 64)) return take(SimtTile<64, 64, 4, 4>{});
+  take(SimtTile<32, 32, 4, 4>{});
 }
 
 }  // namespace dpa4::cuda

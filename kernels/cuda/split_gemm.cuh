@@ -3,6 +3,7 @@
 
 #include <cuda_fp16.h>
 
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matrix.cuh"
 #include "kernels/cuda/split_weights.h"
@@ -57,15 +58,6 @@ __device__ __forceinline__ void multiply_fragments(float (&c)[4], const unsigned
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// 16 bytes from global to shared memory, without waiting.
-__device__ __forceinline__ void copy_async(void* shared, const void* global) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(address), "l"(global));
-}
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
 /// Work of a block: a warp computes 32 x 32 elements of C.
@@ -216,8 +208,8 @@ class SplitGemm {
       if ((2 * kPieces) % kThreads != 0 && at >= 2 * kPieces) continue;
       const int plane = at / kPieces, piece = at % kPieces;
       const int row = piece / (Tile::kColumns / 8), column = piece % (Tile::kColumns / 8) * 8;
-      copy_async(&stage.b[plane][row][column],
-                 hi_ + plane * plane_ + static_cast<std::int64_t>(k + row) * ld_ + column);
+      copy_async_wide(&stage.b[plane][row][column],
+                      hi_ + plane * plane_ + static_cast<std::int64_t>(k + row) * ld_ + column);
     }
   }
 

@@ -23,8 +23,9 @@ __global__ void largest_weight_kernel(WeightMatrix<float> matrix, int k, int n, 
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
   const std::int64_t size = static_cast<std::int64_t>(k) * n;
   const float* data = matrix.data + blockIdx.y * matrix.stride;
-  if (at < size)
-    atomicMax(largest, __float_as_uint(fabsf(data[at / n * matrix.ld + at % n * matrix.step])));
+  if (at < size) {
+    atomicMax(largest, __float_as_uint(fabsf(data[at / n * matrix.ld + at % n])));
+  }
 }
 
 __global__ void split_weights_kernel(WeightMatrix<float> matrix, int k, int n, SplitWeights split,
@@ -37,9 +38,8 @@ __global__ void split_weights_kernel(WeightMatrix<float> matrix, int k, int n, S
   const int row = static_cast<int>(at / split.ld), column = static_cast<int>(at % split.ld);
   float value = 0;
   if (row < k && column < n) {
-    value = scale *
-            matrix.data[blockIdx.y * matrix.stride + static_cast<std::int64_t>(row) * matrix.ld +
-                        static_cast<std::int64_t>(column) * matrix.step];
+    value = scale * matrix.data[blockIdx.y * matrix.stride +
+                                static_cast<std::int64_t>(row) * matrix.ld + column];
   }
   __half2 hi, lo;
   split_pair(value, 0, &hi, &lo);
@@ -69,9 +69,8 @@ __global__ void hopper_weights_kernel(WeightMatrix<float> matrix, int k, int n,
       static_cast<int>(block / weights.slices) * weights.columns + 8 * eight + column_in_block;
   float value = 0;
   if (row < k && column < n) {
-    value = scale *
-            matrix.data[blockIdx.y * matrix.stride + static_cast<std::int64_t>(row) * matrix.ld +
-                        static_cast<std::int64_t>(column) * matrix.step];
+    value = scale * matrix.data[blockIdx.y * matrix.stride +
+                                static_cast<std::int64_t>(row) * matrix.ld + column];
   }
   __half2 hi, lo;
   split_pair(value, 0, &hi, &lo);
@@ -118,9 +117,9 @@ class Store {
   }
 
  private:
-  using Key = std::tuple<const float*, int, std::int64_t, int, int, int, int, int>;
+  using Key = std::tuple<const float*, int, std::int64_t, int, int, int, int>;
   static Key key(const WeightMatrix<float>& matrix, int k, int n, int batch, int columns) {
-    return {matrix.data, matrix.ld, matrix.stride, matrix.step, k, n, batch, columns};
+    return {matrix.data, matrix.ld, matrix.stride, k, n, batch, columns};
   }
   struct Entry {
     SplitWeights split;
@@ -149,8 +148,7 @@ class Store {
     bytes_ += entry.bytes;
     entry.source_begin = matrix.data;
     entry.source_end = matrix.data + (batch - 1) * matrix.stride +
-                       static_cast<std::int64_t>(k - 1) * matrix.ld +
-                       static_cast<std::int64_t>(n - 1) * matrix.step + 1;
+                       static_cast<std::int64_t>(k - 1) * matrix.ld + n;
     auto* header = static_cast<Header*>(entry.memory);
     DPA4_CUDA_TRY(cudaMemsetAsync(header, 0, kHeaderBytes, stream));
     largest_weight_kernel<<<blocks(static_cast<std::int64_t>(k) * n, batch), kBlock, 0, stream>>>(

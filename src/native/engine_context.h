@@ -67,6 +67,18 @@ struct EngineContext {
     args.accumulate = accumulate;
     table->rows(args, stream());
   }
+  /// y = x + add, rows (count, width) of distance ld; y may be x.
+  void add_rows(int count, int width, const Real* x, const Real* add, Real* y,
+                std::int64_t ld) const {
+    kernels::RowsArgs<Real> args;
+    args.rows = count;
+    args.width = width;
+    args.x = x;
+    args.add = add;
+    args.y = y;
+    args.ldx = args.ld_add = args.ldy = ld;
+    table->rows(args, stream());
+  }
 
  private:
   void degrees(int m, int lmax, int n, int k, const Real* a, std::int64_t lda, std::int64_t step_a,

@@ -61,10 +61,10 @@ void GridNet<Real>::load_operation(WeightStore<Real>& store, const std::string& 
     }
     mean_weight_ = store.upload(weight);
   } else {
-    to_ = store.upload(to);
-    to_transposed_ = store.upload(to.transposed());
-    from_ = store.upload(from);
-    from_transposed_ = store.upload(from.transposed());
+    grid_.to = store.upload(to);
+    grid_.to_transposed = store.upload(to.transposed());
+    grid_.from = store.upload(from);
+    grid_.from_transposed = store.upload(from.transposed());
   }
   const HostMatrix gate = store.matrix(prefix + "scalar_gate.weight");
   for (int f = 0; f < options_.n_focus; ++f) {
@@ -281,8 +281,7 @@ void GridNet<Real>::forward(int count, const Real* query, std::int64_t ldq, cons
     kernels::GridProductArgs<Real> product;
     product.count = items;
     product.shape = shape_;
-    product.to = to_;
-    product.from = from_;
+    product.grid = grid_;
     product.left = b.left;
     product.right = b.right;
     product.router = b.router;
@@ -367,9 +366,7 @@ void GridNet<Real>::backward(int count, const Real* grad_out, std::int64_t ldo, 
     kernels::GridProductBackwardArgs<Real> product;
     product.count = items;
     product.shape = shape_;
-    product.to = to_;
-    product.to_transposed = to_transposed_;
-    product.from_transposed = from_transposed_;
+    product.grid = grid_;
     product.left = b.left;
     product.right = b.right;
     product.router = b.router;

@@ -96,10 +96,7 @@ class GridNet {
   Options options_;
   bool cross_ = false;
   kernels::GridShape shape_;
-  const Real* to_ = nullptr;
-  const Real* to_transposed_ = nullptr;
-  const Real* from_ = nullptr;
-  const Real* from_transposed_ = nullptr;
+  kernels::GridMatrices<Real> grid_;
   const Real* mean_weight_ = nullptr;
   DegreeLinear<Real> left_, right_;
   Linear<Real> scalar_pair_;               // self: (in, 2 width)

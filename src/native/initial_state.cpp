@@ -336,9 +336,9 @@ void InitialState<Real>::sum_edges_backward(const StepEdges& step, const Cohorts
     const EdgeBuffers b(buffers_arena, *this, count, true);
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(Real);
     radial_.clear(b.radial, count);
-    context_.machine->zero(b.grad_length, bytes);
-    context_.machine->zero(b.grad_unit, 3 * bytes);
-    context_.machine->zero(b.grad_gate, bytes);
+    // Three arrays, one behind the other, at once.
+    const std::int64_t sums = b.grad_gate - b.grad_length + count;
+    context_.machine->zero(b.grad_length, static_cast<std::size_t>(sums) * sizeof(Real));
     Real* grad_gate = nodes.gate != nullptr ? b.grad_gate : nullptr;
     if (!seeded_) {
       radial_.geometry(step, edges, lmax_, b.radial);

@@ -168,17 +168,19 @@ Message<Real>::Buffers::Buffers(Arena<Real>& arena, const Message& m, int count,
   u = arena.take(rows);
   work = arena.take(n * m.context_.table->so2_stack_work(shape));
   if (!backward) return;
+  const std::int64_t sums_begin = arena.used();
   grad_envelope = arena.take(n);
   torque = arena.take(3 * n);
-  if (m.n_layers() > 1) kept = arena.take((m.n_layers() - 1) * rows);
+  grad_gate = arena.take(n);
   grad_conditioned = arena.take(n * m.ld_);
+  sums_size = arena.used() - sums_begin;
+  if (m.n_layers() > 1) kept = arena.take((m.n_layers() - 1) * rows);
   grad_alpha = arena.take(n * shape.weights());
   if (shape.n_focus > 1) {
     scalars = arena.take(n * shape.hidden());
     grad_focus = arena.take(n * shape.n_focus);
   }
   grad_u = u;
-  grad_gate = arena.take(n);
 }
 
 template <class Real>
@@ -391,12 +393,7 @@ void Message<Real>::backward(const StepEdges& step, const Cohorts& cohorts, cons
       stack(count, b, b.kept, count, nullptr, false);
     }
 
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(Real);
-    context_.machine->zero(b.grad_envelope, bytes);
-    context_.machine->zero(b.torque, 3 * bytes);
-    context_.machine->zero(b.grad_conditioned,
-                           static_cast<std::size_t>(count) * ld_ * sizeof(Real));
-    if (nodes.gate != nullptr) context_.machine->zero(b.grad_gate, bytes);
+    context_.machine->zero(b.grad_envelope, static_cast<std::size_t>(b.sums_size) * sizeof(Real));
     Real* grad_gate = nodes.gate != nullptr ? b.grad_gate : nullptr;
 
     kernels::RotateBackSumBackwardArgs<Real> back;

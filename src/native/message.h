@@ -92,15 +92,17 @@ class Message {
     Real* focus = nullptr;           // (count, F), or null for F = 1
     Real* u = nullptr;               // (F, count, R, Cf)
     Real* work = nullptr;
-    Real* kept = nullptr;           // (n_layers - 1, F, count, R, Cf)
-    Real* scalars = nullptr;        // (F, count, Cf)
-    Real* grad_envelope = nullptr;  // (count)
-    Real* torque = nullptr;         // (count, 3)
-    Real* grad_conditioned = nullptr;
+    Real* kept = nullptr;     // (n_layers - 1, F, count, R, Cf)
+    Real* scalars = nullptr;  // (F, count, Cf)
+    // Sums over the operations of a cohort, cleared at once: sums_size elements from the first one.
+    Real* grad_envelope = nullptr;     // (count)
+    Real* torque = nullptr;            // (count, 3)
+    Real* grad_gate = nullptr;         // (count)
+    Real* grad_conditioned = nullptr;  // (count, ld)
+    std::int64_t sums_size = 0;
     Real* grad_alpha = nullptr;
     Real* grad_focus = nullptr;
     Real* grad_u = nullptr;
-    Real* grad_gate = nullptr;
   };
 
   kernels::EdgeConditionNet<Real> condition_net() const {

@@ -240,7 +240,7 @@ NodeUpdate<Real>::Buffers::Buffers(Arena<Real>& arena, const NodeUpdate& u, int 
   for (std::size_t j = 0; j < u.ffns_.size(); ++j) {
     if (backward || j == 0) {
       shared = typename GridNet<Real>::Buffers(arena, u.ffns_[j].net, count, backward);
-      ffn_out = arena.take(row);
+      if (u.ffns_[j].post) ffn_out = arena.take(row);
     }
     ffns.push_back(shared);
     ffn_results.push_back(ffn_out);
@@ -300,8 +300,7 @@ void NodeUpdate<Real>::update(const NodeRange<Real>& nodes, const Buffers& b) co
     norm(*post_so2_, count, b.message, row(), b.normed);
     message = b.normed;
   }
-  context_.rows(count, row(), nodes.x, row(), b.state[0], row(), false);
-  context_.rows(count, row(), message, row(), b.state[0], row(), true);
+  context_.add_rows(count, row(), nodes.x, message, b.state[0], row());
 
   for (std::size_t j = 0; j < ffns_.size(); ++j) {
     const Ffn& ffn = ffns_[j];
@@ -310,18 +309,18 @@ void NodeUpdate<Real>::update(const NodeRange<Real>& nodes, const Buffers& b) co
       norm(*ffn.pre, count, b.state[j], row(), b.normed);
       input = b.normed;
     }
-    context_.machine->zero(b.ffn_results[j],
-                           static_cast<std::size_t>(count) * row() * sizeof(Real));
-    ffn.net.forward(count, input, row(), input, row(), b.ffn_results[j], row(), b.ffns[j]);
-    const Real* result = b.ffn_results[j];
     if (ffn.post) {
+      context_.machine->zero(b.ffn_results[j],
+                             static_cast<std::size_t>(count) * row() * sizeof(Real));
+      ffn.net.forward(count, input, row(), input, row(), b.ffn_results[j], row(), b.ffns[j]);
       norm(*ffn.post, count, b.ffn_results[j], row(), b.normed);
-      result = b.normed;
+      context_.add_rows(count, row(), b.state[j], b.normed, b.state[j + 1], row());
+      continue;
     }
     if (b.state[j + 1] != b.state[j]) {
       context_.rows(count, row(), b.state[j], row(), b.state[j + 1], row(), false);
     }
-    context_.rows(count, row(), result, row(), b.state[j + 1], row(), true);
+    ffn.net.forward(count, input, row(), input, row(), b.state[j + 1], row(), b.ffns[j]);
   }
 }
 

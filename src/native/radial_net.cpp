@@ -112,9 +112,9 @@ kernels::EdgeConditionNet<Real> RadialNet<Real>::condition_net(const Linear<Real
 
 template <class Real>
 void RadialNet<Real>::clear(const Buffers& buffers, int count) const {
-  const std::size_t n = static_cast<std::size_t>(count) * sizeof(Real);
-  context_.machine->zero(buffers.grad_envelope, n);
-  context_.machine->zero(buffers.torque, 3 * n);
+  // At once: the second array follows the first one.
+  const std::int64_t size = buffers.torque - buffers.grad_envelope + 3 * std::int64_t{count};
+  context_.machine->zero(buffers.grad_envelope, static_cast<std::size_t>(size) * sizeof(Real));
 }
 
 template <class Real>

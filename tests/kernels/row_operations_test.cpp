@@ -383,8 +383,8 @@ struct GridProduct {
     kernels::GridProductArgs<Real> args;
     args.count = count;
     args.shape = shape();
-    args.to = in[0].data();
-    args.from = in[1].data();
+    args.grid.to = in[0].data();
+    args.grid.from = in[1].data();
     args.left = in[2].data();
     args.right = in[3].data();
     args.router = routed ? in[4].data() : nullptr;
@@ -409,9 +409,7 @@ struct GridProduct {
     kernels::GridProductBackwardArgs<Real> args;
     args.count = count;
     args.shape = shape();
-    args.to = in[0].data();
-    args.to_transposed = to_t.data();
-    args.from_transposed = from_t.data();
+    args.grid = {in[0].data(), to_t.data(), in[1].data(), from_t.data()};
     args.left = left.data();
     args.right = right.data();
     args.router = routed ? in[4].data() : nullptr;
@@ -610,6 +608,13 @@ TEST(Rows, AreCopiedAndAdded) {
     EXPECT_EQ(y, (std::vector<float>{6, 8, 7, 8, 12, 14, 11, 12}));
     cpu::table<float>(isa).rows({2, 2, x.data(), 3, y.data(), 4, false}, nullptr);
     EXPECT_EQ(y, (std::vector<float>{1, 2, 7, 8, 3, 4, 11, 12}));
+    const std::vector<float> add = {10, 20, 30, 40};
+    y = {5, 6, 7, 8, 9, 10, 11, 12};
+    cpu::table<float>(isa).rows({2, 2, x.data(), 3, y.data(), 4, false, add.data(), 2}, nullptr);
+    EXPECT_EQ(y, (std::vector<float>{11, 22, 7, 8, 33, 44, 11, 12}));
+    cpu::table<float>(isa).rows({2, 2, y.data(), 4, y.data(), 4, false, add.data(), 2}, nullptr);
+    EXPECT_EQ(y, (std::vector<float>{21, 42, 7, 8, 63, 84, 11, 12}));
+    y = {1, 2, 7, 8, 3, 4, 11, 12};
     const int type[2] = {1, 0};
     cpu::table<float>(isa).type_rows({2, 3, type, x.data(), y.data(), 4}, nullptr);
     EXPECT_EQ(y, (std::vector<float>{3, 4, 9, 8, 1, 2, 9, 12}));

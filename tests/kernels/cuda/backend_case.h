@@ -52,6 +52,22 @@ class Random {
 
 using Results = std::map<std::string, std::vector<double>>;
 
+/// The transposed matrices of a batch, (batch, rows, columns).
+inline std::vector<double> transpose(const std::vector<double>& x, int batch, int rows,
+                                     int columns) {
+  std::vector<double> y(x.size());
+  const auto size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  for (std::size_t f = 0; f < static_cast<std::size_t>(batch); ++f) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+      for (std::size_t j = 0; j < static_cast<std::size_t>(columns); ++j) {
+        y[f * size + j * static_cast<std::size_t>(rows) + i] =
+            x[f * size + i * static_cast<std::size_t>(columns) + j];
+      }
+    }
+  }
+  return y;
+}
+
 /// The arrays of one run in the memory of a machine. Outputs start as NaN and are followed by a
 /// margin that nobody may touch.
 template <class Real_>

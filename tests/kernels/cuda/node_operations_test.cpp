@@ -247,6 +247,9 @@ TEST_P(NodeCounts, RowsAndEnergy) {
                      run.stream());
     run.table().rows({count(), kWidth, run.in(x), ldx, run.inout("added", y), ldy, true},
                      run.stream());
+    run.table().rows({count(), kWidth, run.in(x), ldx, run.inout("sum", y), ldy, false,
+                      run.in(features), kWidth},
+                     run.stream());
     run.table().type_rows(
         {count(), kWidth, run.in(type), run.in(table), run.inout("typed", y), ldy}, run.stream());
     run.table().energy_head({count(), kWidth, run.in(type), run.in(features), run.in(output),
@@ -283,8 +286,8 @@ void check_grid_product(int count, const GridCase& c) {
     kernels::GridProductArgs<Real> args;
     args.count = count;
     args.shape = shape;
-    args.to = run.in(to);
-    args.from = run.in(from);
+    args.grid = {run.in(to), run.in(transpose(to, 1, c.points, c.coefficients)), run.in(from),
+                 run.in(transpose(from, 1, c.coefficients, c.points))};
     args.left = run.in(left);
     args.right = run.in(right);
     args.router = router;
@@ -295,9 +298,7 @@ void check_grid_product(int count, const GridCase& c) {
     kernels::GridProductBackwardArgs<Real> back;
     back.count = count;
     back.shape = shape;
-    back.to = args.to;
-    back.to_transposed = run.in(from);  // any matrix of that shape
-    back.from_transposed = run.in(to);
+    back.grid = args.grid;
     back.router = router;
     back.grad_out = run.in(grad_out);
     back.grad_left = run.inout("grad_left", left);  // in place

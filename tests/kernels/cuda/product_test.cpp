@@ -155,21 +155,6 @@ struct StackWeights {
     }
   }
 
-  static std::vector<double> transpose(const std::vector<double>& x, int batch, int rows,
-                                       int columns) {
-    std::vector<double> y(x.size());
-    const auto size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
-    for (std::size_t f = 0; f < static_cast<std::size_t>(batch); ++f) {
-      for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
-        for (std::size_t j = 0; j < static_cast<std::size_t>(columns); ++j) {
-          y[f * size + j * static_cast<std::size_t>(rows) + i] =
-              x[f * size + i * static_cast<std::size_t>(columns) + j];
-        }
-      }
-    }
-    return y;
-  }
-
   template <class R>
   auto layers(R& run) const {
     std::vector<kernels::So2Layer<typename R::Real>> list;
