@@ -95,6 +95,11 @@ INSTANTIATE_TEST_SUITE_P(
     Toy, SameAsHost,
     testing::Values(
         Scene{"Nve", kToy + kNve}, Scene{"NveWithAtomMap", kToy + kNve, "atom_modify map hash\n"},
+        // All atoms are in one of the bins by which rows are put in order.
+        Scene{"DropletInALargeBox",
+              "change_box all x final -300 500 y final -300 500 z final "
+              "-300 500 units box\n" +
+                  kToy + kNve},
         Scene{"Nvt", kToy + "fix 1 all nvt temp 600 300 0.05\nrun 20"},
         Scene{"Npt", kToy + "fix 1 all npt temp 600 600 0.05 aniso 0 1000 0.5\nrun 20"},
         Scene{"Minimize", kToy + "min_style cg\nrun 0\nminimize 0 0 3 10"},
