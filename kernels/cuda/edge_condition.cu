@@ -8,18 +8,44 @@
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/radial_function.cuh"
 #include "kernels/cuda/radial_table.h"
+#include "kernels/cuda/vectors.cuh"
 
 namespace dpa4::cuda {
 
 // In float32 the net is read from a table (radial_table.h): a block has the table of 32 columns in
-// shared memory, a warp has up to 32 edges, first a thread each, then one after another with a
-// thread a column. In double, and where the table would not be accurate enough, the net is a
-// composition of single operations.
+// shared memory, a warp has up to 32 edges, first a thread each, then several at once, as a lane
+// reads four columns. What bounds it is reading the table: 16 bytes a lane, eight neighboring lanes
+// always in different banks. In double, and where the table would not be accurate enough, the net
+// is a composition of single operations.
 
-inline constexpr int kConditionThreads = kTableEdges;
+inline constexpr int kConditionThreads = kTableEdges;  // more would not have registers enough
 inline constexpr int kConditionWarps = kConditionThreads / kWarp;
-inline constexpr int kEdgesAtOnce = 4;
+inline constexpr int kConditionRound = 16;  // edges whose sums a warp makes at once
+inline constexpr int kLaneColumns = 4;
+inline constexpr int kNarrowColumns = kTableColumns / 2;
 static_assert(kTableColumns == kWarp);
+
+/// How the kernels share the work: blocks of a part of the table, as many as the device holds at
+/// once, fewer for a narrow part; a warp has few edges at a time where there are not many.
+struct ConditionGrid {
+  int wide;                   // parts of all columns
+  int blocks, narrow_blocks;  // of such a part, and of the narrow part
+  int each = kConditionRound;
+
+  ConditionGrid(int count, int width, int parts)
+      : wide(part_columns(width, parts - 1) == kTableColumns ? parts : parts - 1) {
+    const bool narrow = wide < parts;
+    const int device = multiprocessors();
+    // A narrow part is half the work.
+    blocks = std::max(2 * device / (2 * wide + (narrow ? 1 : 0)), 1);
+    narrow_blocks = narrow ? std::max(device - blocks * wide, 1) : 0;
+    if (std::int64_t{blocks} * kConditionWarps * each < count) each = kWarp;
+    const auto pieces = static_cast<int>(divide_up(count, each));
+    blocks = std::max(std::min(blocks, pieces), 1);
+    narrow_blocks = std::min(narrow_blocks, pieces);
+  }
+  std::int64_t all() const { return std::int64_t{blocks} * wide + narrow_blocks; }
+};
 
 /// Where the lengths of edges are in the table.
 struct TablePlace {
@@ -39,42 +65,80 @@ struct TablePlace {
 
 /// Shared memory of a block, and the edges that come to it.
 struct ConditionBlock {
-  float* table;
-  TableEdge* edges;  // of this thread's warp
-  int lane, part, column;
-  int each;         // edges at a time
-  int first, step;  // of the warp's edges
+  const float* table;  // at the columns of this lane
+  TableEdge* edges;    // of this thread's warp
+  int lane, part;
+  bool wide;        // not the narrow part
+  int first, step;  // of the warp's edges, `each` at a time
+  int each;
 
-  __device__ ConditionBlock(unsigned char* shared, const RadialTable& all, int edges_each)
-      : table(reinterpret_cast<float*>(shared)),
-        edges(reinterpret_cast<TableEdge*>(table + table_part()) + threadIdx.x / kWarp * kWarp),
+  __device__ ConditionBlock(unsigned char* shared, const RadialTable& all,
+                            const ConditionGrid& grid)
+      : edges(reinterpret_cast<TableEdge*>(shared + sizeof(float) * table_part()) +
+              threadIdx.x / kWarp * kWarp),
         lane(static_cast<int>(threadIdx.x) % kWarp),
-        part(static_cast<int>(blockIdx.x) % all.parts),
-        column(part * kTableColumns + lane),
-        each(edges_each) {
-    const int blocks = static_cast<int>(gridDim.x) / all.parts;
-    const int block = static_cast<int>(blockIdx.x) / all.parts;
-    first = (block * kConditionWarps + static_cast<int>(threadIdx.x) / kWarp) * each;
+        part(min(static_cast<int>(blockIdx.x) / grid.blocks, grid.wide)),
+        wide(part < grid.wide),
+        each(grid.each) {
+    float4* const to = reinterpret_cast<float4*>(shared);
+    table = reinterpret_cast<float*>(shared) + lane % (kTableColumns / kLaneColumns) * kLaneColumns;
+    // Where there are few edges, they are spread over the blocks first.
+    const int blocks = wide ? grid.blocks : grid.narrow_blocks;
+    const int block = static_cast<int>(blockIdx.x) - part * grid.blocks;
+    first = (static_cast<int>(threadIdx.x) / kWarp * blocks + block) * each;
     step = blocks * kConditionWarps * each;
     const auto* from =
         reinterpret_cast<const float4*>(all.data + static_cast<std::int64_t>(part) * table_part());
     for (int k = static_cast<int>(threadIdx.x); k < table_part() / 4; k += kConditionThreads) {
-      reinterpret_cast<float4*>(table)[k] = from[k];
+      to[k] = from[k];
     }
     __syncthreads();
   }
 };
 
-__global__ void __launch_bounds__(kConditionThreads, 1)
-    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all, TablePlace place,
-                          int edges_each) {
-  extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionBlock block(edge_condition_shared, all, edges_each);
+/// Four columns of a lane in rows of `width` numbers. kAligned: rows begin at multiples of 16
+/// bytes.
+template <bool kAligned>
+struct LaneColumns {
+  int first, width;
+
+  __device__ bool any() const { return first < width; }
+  /// From a row that nobody writes.
+  __device__ __forceinline__ void load(const float* row, float (&values)[kLaneColumns]) const {
+    if constexpr (kAligned) {
+      const float4 v = __ldg(reinterpret_cast<const float4*>(row + first));
+      values[0] = v.x, values[1] = v.y, values[2] = v.z, values[3] = v.w;
+    } else {
+#pragma unroll
+      for (int v = 0; v < kLaneColumns; ++v) {
+        values[v] = first + v < width ? __ldg(row + first + v) : 0.0f;
+      }
+    }
+  }
+  __device__ __forceinline__ void store(float* row, const float (&values)[kLaneColumns]) const {
+    if constexpr (kAligned) {
+      store_numbers<kLaneColumns>(row + first, values);
+    } else {
+#pragma unroll
+      for (int v = 0; v < kLaneColumns; ++v) {
+        if (first + v < width) row[first + v] = values[v];
+      }
+    }
+  }
+};
+
+/// The forward work of a block with a part of kColumns columns.
+template <int kColumns, bool kAligned>
+__device__ __forceinline__ void condition_edges(const kernels::EdgeConditionArgs<float>& args,
+                                                const ConditionBlock& block,
+                                                const TablePlace& place) {
+  constexpr int kLanes = kColumns / kLaneColumns;  // of an edge
+  constexpr int kTogether = kWarp / kLanes;        // edges
   const kernels::RadialShape& shape = args.net.shape;
-  const int width = args.net.width;
+  const std::int64_t width = args.net.width;
   const bool typed = args.net.src_table != nullptr;
-  const bool active = block.column < width;
-  const int column = active ? block.column : 0;
+  const LaneColumns<kAligned> columns{
+      block.part * kTableColumns + block.lane % kLanes * kLaneColumns, args.net.width};
   for (int first = block.first; first < args.edges.count; first += block.step) {
     const int count = min(block.each, args.edges.count - first);
     if (block.lane < count) {
@@ -99,38 +163,61 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
       }
     }
     __syncwarp();
-    float* y = args.y + static_cast<std::int64_t>(first) * width + column;
-#pragma unroll kEdgesAtOnce
-    for (int e = 0; e < count; ++e) {
+    for (int e = columns.any() ? block.lane / kLanes : count; e < count; e += kTogether) {
       const TableEdge edge = block.edges[e];
-      const float* terms = block.table + edge.terms + block.lane;
-      float value = terms[(kTableTerms - 1) * kTableColumns];
+      const float* const terms = block.table + edge.terms;
+      float offset[kLaneColumns] = {};
+      if (typed) {
+        float of_dst[kLaneColumns];
+        columns.load(args.net.src_table + (edge.types >> 16) * width, offset);
+        columns.load(args.net.dst_table + (edge.types & 0xffff) * width, of_dst);
+#pragma unroll
+        for (int v = 0; v < kLaneColumns; ++v) offset[v] += of_dst[v];
+      }
+      float value[kLaneColumns];
+      load_numbers<kLaneColumns>(terms + (kTableTerms - 1) * kTableColumns, value);
 #pragma unroll
       for (int m = kTableTerms - 2; m >= 0; --m) {
-        value = value * edge.t + terms[m * kTableColumns];
+        float term[kLaneColumns];
+        load_numbers<kLaneColumns>(terms + m * kTableColumns, term);
+#pragma unroll
+        for (int v = 0; v < kLaneColumns; ++v) value[v] = fmaf(value[v], edge.t, term[v]);
       }
-      value *= edge.factor;
-      if (typed) {
-        value += __ldg(args.net.src_table + (edge.types >> 16) * width + column) +
-                 __ldg(args.net.dst_table + (edge.types & 0xffff) * width + column);
-      }
-      if (active) y[static_cast<std::int64_t>(e) * width] = value;
+#pragma unroll
+      for (int v = 0; v < kLaneColumns; ++v) value[v] = fmaf(value[v], edge.factor, offset[v]);
+      columns.store(args.y + (first + e) * width, value);
     }
     __syncwarp();
   }
 }
 
-/// For each edge the sums over the columns of a part: of grad_y times the net's value, and times
-/// its derivative by t. partial (parts, count, 2).
+template <bool kAligned>
 __global__ void __launch_bounds__(kConditionThreads, 1)
-    edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args, RadialTable all,
-                                   TablePlace place, int edges_each, float* partial) {
+    edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all, TablePlace place,
+                          ConditionGrid grid) {
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
-  const ConditionBlock block(edge_condition_shared, all, edges_each);
+  const ConditionBlock block(edge_condition_shared, all, grid);
+  if (block.wide) {
+    condition_edges<kTableColumns, kAligned>(args, block, place);
+  } else {
+    condition_edges<kNarrowColumns, kAligned>(args, block, place);
+  }
+}
+
+/// The backward work of a block with a part of kColumns columns: for each edge the sums over the
+/// columns of grad_y times the net's value, and times its derivative by t. partial (parts, count,
+/// 2). A warp takes the edges in rounds: at the end of one a lane has one sum of one edge.
+template <int kColumns, bool kAligned>
+__device__ __forceinline__ void condition_sums(
+    const kernels::EdgeConditionBackwardArgs<float>& args, const ConditionBlock& block,
+    const TablePlace& place, float* partial) {
+  constexpr int kLanes = kColumns / kLaneColumns;  // of an edge
+  constexpr int kTogether = kWarp / kLanes;        // edges
+  constexpr int kSteps = kLanes / 2;
+  static_assert(kTogether * kSteps == kConditionRound);
   const int width = args.net.width;
-  const bool active = block.column < width;
-  const int column = active ? block.column : 0;
-  constexpr int kSums = 2 * kEdgesAtOnce;
+  const LaneColumns<kAligned> columns{
+      block.part * kTableColumns + block.lane % kLanes * kLaneColumns, width};
   for (int first = block.first; first < args.edges.count; first += block.step) {
     const int count = min(block.each, args.edges.count - first);
     const int last = first + min(block.lane, count - 1);
@@ -140,30 +227,58 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
       shared.terms = place.find(edge.length, &shared.t) * kTableTerms * kTableColumns;
     }
     __syncwarp();
-    const float* grad_y = args.grad_y + static_cast<std::int64_t>(first) * width + column;
-    float* out = partial + 2 * (static_cast<std::int64_t>(block.part) * args.edges.count + first);
-    for (int begin = 0; begin < count; begin += kEdgesAtOnce) {
-      float sums[kSums];
+    const float* const grad_y = args.grad_y + static_cast<std::int64_t>(first) * width;
+    for (int begin = 0; begin < count; begin += kConditionRound) {
+      float sums[2 * kSteps];
 #pragma unroll
-      for (int e = 0; e < kEdgesAtOnce; ++e) {
-        const int at = min(begin + e, count - 1);
-        const float grad = active ? grad_y[static_cast<std::int64_t>(at) * width] : 0.0f;
-        const TableEdge edge = block.edges[at];
-        const float* terms = block.table + edge.terms + block.lane;
-        float value = terms[(kTableTerms - 1) * kTableColumns], slope = 0;
+      for (int s = 0; s < kSteps; ++s) {
+        const int e = min(begin + s * kTogether + block.lane / kLanes, count - 1);
+        float grad[kLaneColumns] = {};
+        if (columns.any()) columns.load(grad_y + e * width, grad);
+        const TableEdge edge = block.edges[e];
+        const float* const terms = block.table + edge.terms;
+        float value[kLaneColumns], slope[kLaneColumns] = {};
+        load_numbers<kLaneColumns>(terms + (kTableTerms - 1) * kTableColumns, value);
 #pragma unroll
         for (int m = kTableTerms - 2; m >= 0; --m) {
-          slope = slope * edge.t + value;
-          value = value * edge.t + terms[m * kTableColumns];
+          float term[kLaneColumns];
+          load_numbers<kLaneColumns>(terms + m * kTableColumns, term);
+#pragma unroll
+          for (int v = 0; v < kLaneColumns; ++v) {
+            slope[v] = fmaf(slope[v], edge.t, value[v]);
+            value[v] = fmaf(value[v], edge.t, term[v]);
+          }
         }
-        sums[2 * e] = grad * value;
-        sums[2 * e + 1] = grad * slope;
+        sums[2 * s] = sums[2 * s + 1] = 0;
+#pragma unroll
+        for (int v = 0; v < kLaneColumns; ++v) {
+          sums[2 * s] = fmaf(grad[v], value[v], sums[2 * s]);
+          sums[2 * s + 1] = fmaf(grad[v], slope[v], sums[2 * s + 1]);
+        }
       }
-      const float sum = warp_sum_each(sums);
-      const int k = block.lane / (kWarp / kSums);
-      if (block.lane % (kWarp / kSums) == 0 && begin + k / 2 < count) out[2 * begin + k] = sum;
+      fold_over_lanes<kSteps, 1>(sums);
+      const int k = block.lane % kLanes;  // of the sums, which this lane has
+      const int e = begin + k / 2 * kTogether + block.lane / kLanes;
+      if (e < count) {
+        const std::int64_t at =
+            static_cast<std::int64_t>(block.part) * args.edges.count + first + e;
+        partial[2 * at + k % 2] = sums[0];
+      }
     }
     __syncwarp();
+  }
+}
+
+template <bool kAligned>
+__global__ void __launch_bounds__(kConditionThreads, 1)
+    edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args, RadialTable all,
+                                   TablePlace place, ConditionGrid grid, float* partial) {
+  extern __shared__ __align__(16) unsigned char edge_condition_shared[];
+  const ConditionBlock block(edge_condition_shared, all, grid);
+  if (block.wide) {
+    condition_sums<kTableColumns, kAligned>(args, block, place, partial);
+  } else {
+    condition_sums<kNarrowColumns, kAligned>(args, block, place, partial);
   }
 }
 
@@ -174,43 +289,51 @@ __global__ void __launch_bounds__(kBlock)
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
   if (i >= args.edges.count) return;
   const kernels::RadialShape& shape = args.net.shape;
-  float along_value = 0, along_slope = 0;
-  for (int part = 0; part < parts; ++part) {
-    const float* sums = partial + 2 * (static_cast<std::int64_t>(part) * args.edges.count + i);
-    along_value += sums[0];
-    along_slope += sums[1];
-  }
+  // All that is read is asked for before the arithmetic, which waits for it once.
   const int number = edge_at(args.edges, static_cast<int>(i));
-  const EdgeLength edge(shape, args.vec, number);
-  const double factor = args.net.enveloped ? args.envelope[i] : 1.0f;
-  double radial = factor * along_slope * 2 * place.per_length;
+  const float factor = args.net.enveloped ? args.envelope[i] : 1.0f;
   float grad_envelope = args.grad_envelope != nullptr ? args.grad_envelope[i] : 0.0f;
-  if (args.net.enveloped) grad_envelope += along_value;
-  radial +=
-      grad_envelope * math::envelope_dr(edge.length, shape.envelope_rcut, shape.envelope_exponent);
-  if (args.grad_length != nullptr) radial += args.grad_length[i];
-  double unit[3] = {0, 0, 0}, torque[3] = {0, 0, 0};
+  const float grad_length = args.grad_length != nullptr ? args.grad_length[i] : 0.0f;
+  float unit[3], torque[3], grad_vec[3];
+  float* const sum = args.grad_vec + 3 * static_cast<std::int64_t>(number);
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
-    if (args.grad_unit != nullptr) unit[a] = args.grad_unit[3 * i + a];
-    if (args.torque != nullptr) torque[a] = args.torque[3 * i + a];
+    unit[a] = args.grad_unit != nullptr ? args.grad_unit[3 * i + a] : 0.0f;
+    torque[a] = args.torque != nullptr ? args.torque[3 * i + a] : 0.0f;
+    grad_vec[a] = sum[a];
   }
-  add_edge_gradient(shape, edge, radial, unit, torque,
-                    args.grad_vec + 3 * static_cast<std::int64_t>(number));
+  constexpr int kPartsAhead = 4;
+  const auto sums_of = [&](int part) {
+    return partial + 2 * (static_cast<std::int64_t>(part) * args.edges.count + i);
+  };
+  float value[kPartsAhead], slope[kPartsAhead];
+#pragma unroll
+  for (int part = 0; part < kPartsAhead; ++part) {
+    value[part] = part < parts ? sums_of(part)[0] : 0.0f;
+    slope[part] = part < parts ? sums_of(part)[1] : 0.0f;
+  }
+  const EdgeLength edge(shape, args.vec, number);
+  float along_value = 0, along_slope = 0;
+#pragma unroll
+  for (int part = 0; part < kPartsAhead; ++part) {
+    along_value += value[part];
+    along_slope += slope[part];
+  }
+  for (int part = kPartsAhead; part < parts; ++part) {
+    along_value += sums_of(part)[0];
+    along_slope += sums_of(part)[1];
+  }
+  if (args.net.enveloped) grad_envelope += along_value;
+  const double radial =
+      2.0 * factor * along_slope * place.per_length +
+      grad_envelope * math::envelope_dr(edge.length, shape.envelope_rcut, shape.envelope_exponent) +
+      grad_length;
+  const double unit_gradient[3] = {unit[0], unit[1], unit[2]};
+  const double edge_torque[3] = {torque[0], torque[1], torque[2]};
+  add_edge_gradient(shape, edge, radial, unit_gradient, edge_torque, grad_vec);
+#pragma unroll
+  for (int a = 0; a < 3; ++a) sum[a] = grad_vec[a];
 }
-
-/// How the kernels above share the work: blocks in whole sets of parts, as many as the device holds
-/// at once, and warps with few edges at a time where there are not many.
-struct ConditionGrid {
-  int each = kEdgesAtOnce;
-  std::int64_t blocks;
-
-  ConditionGrid(int count, int parts) {
-    const std::int64_t sets = std::max(multiprocessors() / parts, 1);
-    while (each < kWarp && sets * kConditionWarps * each < count) each *= 2;
-    blocks = std::min(divide_up(count, kConditionWarps * each), sets) * parts;
-  }
-};
 
 /// The table of a net, if it is to be used.
 template <class Real>
@@ -254,9 +377,14 @@ void edge_condition(const kernels::EdgeConditionArgs<Real>& args, kernels::Strea
   if (table.data == nullptr) {
     kernels::edge_condition_steps(edge_condition_operations<kArithmetic, Real>(), args, stream);
   } else if constexpr (sizeof(Real) == 4) {
-    const ConditionGrid grid(args.edges.count, table.parts);
-    launch("edge_condition", edge_condition_kernel, grid.blocks, kConditionThreads, kTableShared,
-           stream, args, table, TablePlace(args.net.shape), grid.each);
+    if (args.edges.count == 0) return;
+    const ConditionGrid grid(args.edges.count, args.net.width, table.parts);
+    const bool aligned = args.net.width % kLaneColumns == 0 && is_aligned<kLaneColumns>(args.y) &&
+                         is_aligned<kLaneColumns>(args.net.src_table) &&
+                         is_aligned<kLaneColumns>(args.net.dst_table);
+    launch("edge_condition", aligned ? edge_condition_kernel<true> : edge_condition_kernel<false>,
+           grid.all(), kConditionThreads, kTableShared, stream, args, table,
+           TablePlace(args.net.shape), grid);
   }
 }
 
@@ -268,10 +396,15 @@ void edge_condition_backward(const kernels::EdgeConditionBackwardArgs<Real>& arg
     kernels::edge_condition_backward_steps(edge_condition_operations<kArithmetic, Real>(), args,
                                            stream);
   } else if constexpr (sizeof(Real) == 4) {
+    if (args.edges.count == 0) return;
     const TablePlace place(args.net.shape);
-    const ConditionGrid grid(args.edges.count, table.parts);
-    launch("edge_condition_backward", edge_condition_backward_kernel, grid.blocks,
-           kConditionThreads, kTableShared, stream, args, table, place, grid.each, args.work);
+    const ConditionGrid grid(args.edges.count, args.net.width, table.parts);
+    const bool aligned =
+        args.net.width % kLaneColumns == 0 && is_aligned<kLaneColumns>(args.grad_y);
+    launch("edge_condition_backward",
+           aligned ? edge_condition_backward_kernel<true> : edge_condition_backward_kernel<false>,
+           grid.all(), kConditionThreads, kTableShared, stream, args, table, place, grid,
+           args.work);
     launch("edge_condition_backward", edge_condition_gradient_kernel,
            divide_up(args.edges.count, kBlock), kBlock, 0, stream, args, table.parts, place,
            static_cast<const float*>(args.work));

@@ -145,14 +145,17 @@ __global__ void __launch_bounds__(kWarp* kPoints)
       for (int p = 0; p < kPoints; ++p) value[p] += hidden[2 * p * net.widest + k] * weight;
     }
     double term[kTableTerms];
-    float* const out = table + static_cast<std::int64_t>(c / kTableColumns) * table_part() +
+    const int part = c / kTableColumns, columns = part_columns(net.width, part);
+    float* const out = table + static_cast<std::int64_t>(part) * table_part() +
                        interval * kTableTerms * kTableColumns + c % kTableColumns;
 #pragma unroll
     for (int m = 0; m < kTableTerms; ++m) {
       term[m] = 0;
 #pragma unroll
       for (int j = 0; j < kTableTerms; ++j) term[m] += points.terms[m][j] * value[j];
-      out[m * kTableColumns] = static_cast<float>(term[m]);
+      for (int copy = 0; copy < kTableColumns; copy += columns) {
+        out[m * kTableColumns + copy] = static_cast<float>(term[m]);
+      }
     }
 #pragma unroll
     for (int p = kTableTerms; p < kPoints; ++p) {

@@ -5,13 +5,14 @@
 #include <cstdint>
 
 #include "kernels/api/edge_condition.h"
+#include "src/base/host_device.h"
 
 namespace dpa4::cuda {
 
 inline constexpr int kTableIntervals = 128;  // of equal length, from 0 to the cutoff
 inline constexpr int kTableTerms = 8;        // of the polynomial of an interval
 inline constexpr int kTableColumns = 32;     // of a part of a table
-inline constexpr int kTableEdges = 1024;     // that a block has at a time beside a part
+inline constexpr int kTableEdges = 896;      // that a block has at a time beside a part
 
 /// hidden(basis(r)) w of an EdgeConditionNet as a function of the length r of an edge, which is all
 /// that it depends on: in each interval a polynomial in t = -1..1 that interpolates it, computed in
@@ -20,9 +21,15 @@ inline constexpr int kTableEdges = 1024;     // that a block has at a time besid
 /// by some ten to a hundred times as much, relative to the largest slope.
 struct RadialTable {
   /// (parts, kTableIntervals, kTableTerms, kTableColumns), columns beyond the last are 0; or null.
+  /// A narrow part has its columns twice, side by side.
   const float* data = nullptr;
   int parts = 0;
 };
+
+/// Columns of a part of the table of a net: the last one may be narrow.
+DPA4_HD constexpr int part_columns(int width, int part) {
+  return width - part * kTableColumns <= kTableColumns / 2 ? kTableColumns / 2 : kTableColumns;
+}
 
 /// Numbers of a part of a table.
 constexpr int table_part() { return kTableIntervals * kTableTerms * kTableColumns; }
