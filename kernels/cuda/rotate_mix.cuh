@@ -737,6 +737,107 @@ bool rotate_mix_backward_vector(const kernels::RotateMixBackwardArgs<float>& arg
   return true;
 }
 
+/// Channels of a lane of the forward vector kernel, and its blocks that should fit a
+/// multiprocessor: as many as leave all numbers of a thread in registers.
+template <int kLmax>
+inline constexpr int kMixForwardVector = kLmax <= 3 ? 4 : 2;
+template <int kLmax>
+constexpr int mix_forward_blocks() {
+  return kLmax == 1 ? 8 : kLmax == 2 ? 6 : 4;
+}
+
+/// rotate_mix where the lanes of a warp, or some of them, hold all channels of an edge, kVector
+/// each, and the rank is 1.
+template <int kLmax, bool kScale, int kVector>
+__global__ void __launch_bounds__(kMixVectorBlock, mix_forward_blocks<kLmax>())
+    rotate_mix_vector_kernel(kernels::RotateMixArgs<float> args, ChannelSizes sizes) {
+  using Real = float;
+  constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
+  constexpr int kWigner = math::wigner_size(kLmax);
+  // An odd number of 16 bytes: the edges of a warp meet other banks.
+  constexpr int kPlace = ((edge_coefficients<kLmax>(kScale, 1) + 3) / 4 | 1) * 4;
+  __shared__ __align__(16) Real coefficients[kMixVectorBlock / kFewestLanes][kPlace];
+  const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
+  const std::int64_t number = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const unsigned mask = __ballot_sync(kAllLanes, number < args.edges.count);
+  if (number >= args.edges.count) return;  // all lanes of the edge
+  const int i = static_cast<int>(number), c = lane * kVector;
+  const std::int64_t src = args.edges.src[edge_at(args.edges, i)];
+  const Real* const radial = args.radial + number * args.ld_radial;
+  Real* const wigner = coefficients[threadIdx.y];
+  for (int k = lane; k < kWigner; k += lanes) {
+    copy_async(wigner + k, args.wigner + number * kWigner + k);
+  }
+  Real scale[kScale ? kLmax + 1 : 1][kVector];  // or the channel basis
+  if constexpr (kScale) {
+#pragma unroll
+    for (int l = 0; l <= kLmax; ++l) load_numbers<kVector>(radial + l * sizes.hidden + c, scale[l]);
+  } else {
+    for (int k = lane; k < mixing_size(kLmax); k += lanes) {
+      copy_async(wigner + kWigner + k, radial + k);
+    }
+    load_numbers<kVector>(args.channel_basis + c, scale[0]);
+  }
+  const Real* const source = args.x + src * kFull * sizes.hidden + c;
+  Real x[kVector][kFull], local[kVector][kRows];
+#pragma unroll
+  for (int d = 0; d < kFull; ++d) {
+    Real row[kVector];
+    load_numbers<kVector>(source + d * sizes.hidden, row);
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) x[v][d] = row[v];
+  }
+  await_copies(mask);
+#pragma unroll
+  for (int v = 0; v < kVector; ++v) rotate_rows<kLmax>(wigner, x[v], local[v]);
+
+  Real mixed[kVector][kRows];
+  if constexpr (!kScale) {
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) mixed[v][r] = 0;
+    }
+    visit_mixing<kLmax>([&](int in, int out, int place) {
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) mixed[v][out] += wigner[kWigner + place] * local[v][in];
+    });
+  }
+  Real* const u = args.u + sizes.at(i, c, args.edges.count, kRows);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    Real row[kVector];
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+      if constexpr (kScale) {
+        row[v] = local[v][r] * scale[local_degree(kLmax, r)][v];
+      } else {
+        row[v] = mixed[v][r] * scale[0][v];
+      }
+    }
+    store_vector(u + r * sizes.width, row);
+  }
+}
+
+/// Launches the vector kernel where it can do the call.
+template <int kLmax, bool kScale>
+bool rotate_mix_vector(const kernels::RotateMixArgs<float>& args, kernels::Stream stream) {
+  constexpr int kVector = kMixForwardVector<kLmax>;
+  const ChannelSizes sizes(args.shape);
+  const int lanes = sizes.hidden / kVector;
+  const bool fits = sizes.width % kVector == 0 && kWarp % std::max(lanes, 1) == 0 &&
+                    lanes >= kFewestLanes && (kScale || sizes.rank == 1);
+  const bool aligned = is_aligned<kVector>(args.x) && is_aligned<kVector>(args.u) &&
+                       (kScale ? args.ld_radial % kVector == 0 && is_aligned<kVector>(args.radial)
+                               : is_aligned<kVector>(args.channel_basis));
+  if (!fits || !aligned) return false;
+  const int groups = kMixVectorBlock / lanes;
+  launch("rotate_mix", rotate_mix_vector_kernel<kLmax, kScale, kVector>,
+         divide_up(args.edges.count, groups),
+         dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(groups)), 0, stream, args, sizes);
+  return true;
+}
+
 template <int kLmax, class Real>
 void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Stream stream) {
   const ChannelSizes sizes(args.shape);
@@ -750,6 +851,12 @@ void rotate_mix_of_degree(const kernels::RotateMixArgs<Real>& args, kernels::Str
                                : rotate_mix_scalars_kernel<kLmax, false, Real>;
     return launch("rotate_mix", scalars, divide_up(args.edges.count, groups.groups), groups.block(),
                   0, stream, args, sizes);
+  }
+  if constexpr (sizeof(Real) == 4 && kLmax <= kMostVectorDegree) {
+    if (scale ? rotate_mix_vector<kLmax, true>(args, stream)
+              : rotate_mix_vector<kLmax, false>(args, stream)) {
+      return;
+    }
   }
   const int shared = Coefficients<Real>::size(edge_coefficients<kLmax>(scale, sizes.rank));
   launch("rotate_mix", kernel, divide_up(args.edges.count, groups.groups), groups.block(),

@@ -298,7 +298,7 @@ TEST_P(EdgeCounts, Condition) {
         ConditionCase{{24}, 16, true, false}, ConditionCase{{80}, 48, true, true},
         ConditionCase{{128}, 64, true, true}, ConditionCase{{12, 20}, 16, true, true},
         ConditionCase{{}, 16, true, true}, ConditionCase{{16}, 20, false, false},
-        ConditionCase{{12, 20}, 24, false, false},
+        ConditionCase{{12, 20}, 24, false, false}, ConditionCase{{16}, 37, true, true},
         // Too rough for a table of the radial functions.
         ConditionCase{{32}, 16, true, true, 40}}) {
     SCOPED_TRACE(std::to_string(c.hidden.empty() ? 0 : c.hidden[0]) + " to " +
@@ -635,12 +635,9 @@ MessageShape shape_of(const RotationCase& c) {
   return shape;
 }
 
-TEST_P(Rotations, RotateMix) {
-  const MessageShape shape = shape_of(GetParam());
-  const int n_edges = GetParam().n_edges;
+void check_rotate_mix(const MessageShape& shape, int n_edges, int ld) {
   const Graph graph = graph_of(n_edges, 16);
   Random random(17);
-  const int ld = shape.radial_size() + 3;
   const auto x =
       random.normal(static_cast<std::int64_t>(graph.n_nodes) * shape.full_rows() * shape.hidden());
   const auto basis = random.normal(static_cast<std::int64_t>(shape.rank) * shape.hidden());
@@ -682,6 +679,27 @@ TEST_P(Rotations, RotateMix) {
       back.grad_x = run.inout("grad_x", x);
       run.table().rotate_mix_backward(back, run.stream());
     });
+  }
+}
+
+TEST_P(Rotations, RotateMix) {
+  const MessageShape shape = shape_of(GetParam());
+  check_rotate_mix(shape, GetParam().n_edges, shape.radial_size() + 3);
+}
+
+/// Shapes of released models, whose lanes have several channels, so that a warp has several edges.
+TEST_P(EdgeCounts, RotateMixOfWholeVectors) {
+  for (int lmax = 1; lmax <= 4; ++lmax) {
+    for (const RadialMixing mixing : {RadialMixing::kScale, RadialMixing::kMix}) {
+      SCOPED_TRACE("lmax " + std::to_string(lmax));
+      MessageShape shape;
+      shape.lmax = lmax;
+      shape.n_focus = lmax == 3 ? 2 : 1;
+      shape.width = lmax == 4 ? 64 : 32;
+      shape.mixing = mixing;
+      shape.rank = 1;
+      check_rotate_mix(shape, n_edges(), (shape.radial_size() + 7) / 4 * 4);
+    }
   }
 }
 
