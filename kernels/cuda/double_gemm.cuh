@@ -103,9 +103,16 @@ class DoubleGemm {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = row_ + warp_row() + 16 * i + 8 * odd + lane / 4;
+      const int first = column_ + warp_column() + lane % 4 / 2 * 4;
+      typename Store::template Old<4> old[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const int column = column_ + warp_column() + 8 * j + lane % 4 / 2 * 4;
+        if (row < shape_.m && first + 8 * j < shape_.n) {
+          old[j] = store.template old<4>(batch_, row, first + 8 * j);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
         double values[4];
 #pragma unroll
         for (int t = 0; t < 2; ++t) {
@@ -115,8 +122,8 @@ class DoubleGemm {
           values[t] = odd == 0 ? kept : got;
           values[2 + t] = odd == 0 ? got : kept;
         }
-        if (row < shape_.m && column < shape_.n) {
-          store.template put<4>(batch_, row, column, values);
+        if (row < shape_.m && first + 8 * j < shape_.n) {
+          store.template put<4>(batch_, row, first + 8 * j, values, old[j]);
         }
       }
     }

@@ -34,7 +34,14 @@ struct StoreCoefficients {
   int width, size;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
+  using Old = NothingOld;
+  template <int kCount>
+  __device__ __forceinline__ NothingOld old(int, int, int) const {
+    return {};
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int, int row, int column, const Real* values,
+                                      const NothingOld&) const {
     const int item = row / width, c = row - item * width;
     Real* to = data + (static_cast<std::int64_t>(item) * size + column) * width + c;
 #pragma unroll
@@ -51,7 +58,14 @@ struct Fields {
   int points, ld;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int, int row, int column, const Real* values) const {
+  using Old = NothingOld;
+  template <int kCount>
+  __device__ __forceinline__ NothingOld old(int, int, int) const {
+    return {};
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int, int row, int column, const Real* values,
+                                      const NothingOld&) const {
     Real* to = data + static_cast<std::int64_t>(row) * ld + column;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {

@@ -211,21 +211,13 @@ class HopperGroup {
     };
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) sum[i] *= scale;
-    if constexpr (ReadsFirst<Store>) {
-      float old[kColumns / 2];
-      for_pairs([&](int r, int column, float* values) {
-        store.template old<2>(batch, r, column, old + (values - sum));
-      });
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) sum[i] += old[i];
-      for_pairs([&](int r, int column, const float* values) {
-        store.template set<2>(batch, r, column, values);
-      });
-    } else {
-      for_pairs([&](int r, int column, const float* values) {
-        store.template put<2>(batch, r, column, values);
-      });
-    }
+    typename Store::template Old<2> old[kColumns / 4];
+    for_pairs([&](int r, int column, const float* values) {
+      old[(values - sum) / 2] = store.template old<2>(batch, r, column);
+    });
+    for_pairs([&](int r, int column, const float* values) {
+      store.template put<2>(batch, r, column, values, old[(values - sum) / 2]);
+    });
   }
 
   HopperShared& shared_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/api/common.h"
 
@@ -10,9 +11,15 @@
 ///
 ///   Load:   template <int kCount> void get(int batch, int row, int k, Real* values) const
 ///           A[row, k .. k + kCount); kCount is 1 or 4, and then k % 4 == 0
-///   Store:  template <int kCount> void put(int batch, int row, int column, const Real* values)
-///   const
+///   Store:  template <int kCount> struct Old
+///           what put needs of memory, perhaps nothing
+///           template <int kCount> Old<kCount> old(int batch, int row, int column) const
+///           template <int kCount>
+///           void put(int batch, int row, int column, const Real* values, const Old<kCount>&) const
 ///           C[row, column .. column + kCount); kCount is 1, 2 or 4, and divides column
+///
+/// Some of what is old is asked for before anything is written: much faster than one element after
+/// another, which the compiler may not put in another order. Nobody reads what another one writes.
 ///
 /// Every element of C is one sum in the order of k, cut the same way whatever the tile it falls
 /// into, so its bits depend neither on the number of rows nor on the row's place.
@@ -104,10 +111,18 @@ struct LoadMatrix {
   }
 };
 
+/// Of a Store that needs nothing of memory.
+struct NothingOld {};
+
 /// A matrix in memory as the result.
 template <class Real, bool kAccumulate>
 struct StoreMatrix {
-  static constexpr bool kReads = kAccumulate;  // put adds to what `old` gives
+  template <int kCount>
+  struct Summand {
+    Real values[kCount];
+  };
+  template <int kCount>
+  using Old = std::conditional_t<kAccumulate, Summand<kCount>, NothingOld>;
 
   Real* data;
   std::int64_t ld;
@@ -117,32 +132,26 @@ struct StoreMatrix {
     return data + batch * stride + row * ld + column;
   }
   template <int kCount>
-  __device__ __forceinline__ void old(int batch, int row, int column, Real* values) const {
-    load_numbers<kCount>(at(batch, row, column), values);
-  }
-  template <int kCount>
-  __device__ __forceinline__ void set(int batch, int row, int column, const Real* values) const {
-    store_numbers<kCount>(at(batch, row, column), values);
-  }
-  template <int kCount>
-  __device__ __forceinline__ void put(int batch, int row, int column, const Real* values) const {
+  __device__ __forceinline__ Old<kCount> old(int batch, int row, int column) const {
     if constexpr (kAccumulate) {
-      Real sum[kCount];
-      old<kCount>(batch, row, column, sum);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) sum[i] += values[i];
-      set<kCount>(batch, row, column, sum);
+      Old<kCount> old;
+      load_numbers<kCount>(at(batch, row, column), old.values);
+      return old;
     } else {
-      set<kCount>(batch, row, column, values);
+      return {};
     }
   }
-};
-
-/// A Store that can be asked for all it will add to before anything is written, which is much
-/// faster than one element after another.
-template <class Store>
-concept ReadsFirst = requires {
-  requires Store::kReads;
+  template <int kCount>
+  __device__ __forceinline__ void put(int batch, int row, int column, const Real* values,
+                                      const Old<kCount>& old) const {
+    Real sum[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      sum[i] = values[i];
+      if constexpr (kAccumulate) sum[i] = old.values[i] + values[i];
+    }
+    store_numbers<kCount>(at(batch, row, column), sum);
+  }
 };
 
 }  // namespace dpa4::cuda

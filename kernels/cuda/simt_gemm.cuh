@@ -75,25 +75,32 @@ class SimtGemm {
     }
   }
 
+  /// What is old is asked for a row ahead.
   __device__ void finish(const Store& store) const {
+    constexpr int kPieces = Tile::kThreadColumns / kCount;
+    typename Store::template Old<kCount> old[2][kPieces];
+    const auto for_pieces = [&](int i, const auto& visit) {
+      const int row = row_ + thread_row(i);
+      if (row >= shape_.m) return;
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const int column = column_ + thread_column(piece * kCount);
+        if (column < shape_.n) visit(row, column, piece);
+      }
+    };
+    const auto ask = [&](int i) {
+      for_pieces(i, [&](int row, int column, int piece) {
+        old[i % 2][piece] = store.template old<kCount>(batch_, row, column);
+      });
+    };
+    ask(0);
 #pragma unroll
     for (int i = 0; i < Tile::kThreadRows; ++i) {
-      const int row = row_ + thread_row(i);
-      if (row >= shape_.m) continue;
-#pragma unroll
-      for (int j = 0; j < Tile::kThreadColumns; j += 4) {
-        const int column = column_ + thread_column(j);
-        if constexpr (kVector) {
-          if (column < shape_.n) store.template put<4>(batch_, row, column, &sum_[i][j]);
-        } else {
-#pragma unroll
-          for (int t = 0; t < 4; ++t) {
-            if (column + t < shape_.n) {
-              store.template put<1>(batch_, row, column + t, &sum_[i][j + t]);
-            }
-          }
-        }
-      }
+      if (i + 1 < Tile::kThreadRows) ask(i + 1);
+      for_pieces(i, [&](int row, int column, int piece) {
+        store.template put<kCount>(batch_, row, column, &sum_[i][piece * kCount],
+                                   old[i % 2][piece]);
+      });
     }
   }
 

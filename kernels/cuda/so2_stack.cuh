@@ -94,7 +94,14 @@ struct StoreScalars {
   KeptRows<Real> kept;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* values) const {
+  using Old = NothingOld;
+  template <int kCount>
+  __device__ __forceinline__ NothingOld old(int, int, int) const {
+    return {};
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* values,
+                                      const NothingOld&) const {
     store_numbers<kCount>(z.at(f, i, column), values);
     kept.template put<kCount>(f, i, column, values);
   }
@@ -109,22 +116,35 @@ struct StoreGates {
   int width;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* logits) const {
-    Real s[kCount], value[kCount], sum[kCount];
-    load_numbers<kCount>(z.at(f, i, width + column), value);
-    load_numbers<kCount>(u.at(f, i, width + column), sum);
+  struct Old {
+    Real value[kCount], sum[kCount];     // of the gated row
+    Real scalar[kCount], first[kCount];  // of the scalar row, for its columns
+  };
+  template <int kCount>
+  __device__ __forceinline__ Old<kCount> old(int f, int i, int column) const {
+    Old<kCount> old;
+    load_numbers<kCount>(z.at(f, i, width + column), old.value);
+    load_numbers<kCount>(u.at(f, i, width + column), old.sum);
+    if (column < width) {
+      load_numbers<kCount>(z.at(f, i, column), old.scalar);
+      load_numbers<kCount>(u.at(f, i, column), old.first);
+    }
+    return old;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* logits,
+                                      const Old<kCount>& old) const {
+    Real s[kCount], sum[kCount];
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
       s[c] = math::sigmoid(logits[c]);
-      sum[c] += s[c] * value[c];
+      sum[c] = old.sum[c] + s[c] * old.value[c];
     }
     store_numbers<kCount>(open.at(f, i, column), s);
     store_numbers<kCount>(u.at(f, i, width + column), sum);
     if (column >= width) return;
-    load_numbers<kCount>(z.at(f, i, column), value);
-    load_numbers<kCount>(u.at(f, i, column), sum);
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) sum[c] += math::silu(value[c]);
+    for (int c = 0; c < kCount; ++c) sum[c] = old.first[c] + math::silu(old.scalar[c]);
     store_numbers<kCount>(u.at(f, i, column), sum);
   }
 };
@@ -139,12 +159,22 @@ struct StoreGated {
   int gates;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* z) const {
+  struct Old {
     Real s[kCount], sum[kCount];
-    load_numbers<kCount>(open.at(f, i, column < gates ? column : column - gates), s);
-    load_numbers<kCount>(from.at(f, i, column), sum);
+  };
+  template <int kCount>
+  __device__ __forceinline__ Old<kCount> old(int f, int i, int column) const {
+    Old<kCount> old;
+    load_numbers<kCount>(open.at(f, i, column < gates ? column : column - gates), old.s);
+    load_numbers<kCount>(from.at(f, i, column), old.sum);
+    return old;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* z,
+                                      const Old<kCount>& old) const {
+    Real sum[kCount];
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) sum[c] += s[c] * z[c];
+    for (int c = 0; c < kCount; ++c) sum[c] = old.sum[c] + old.s[c] * z[c];
     store_numbers<kCount>(to.at(f, i, column), sum);
     kept.template put<kCount>(f, i, column, z);
   }
@@ -158,11 +188,21 @@ struct StoreSum {
   KeptRows<Real> kept;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* z) const {
+  struct Old {
     Real sum[kCount];
-    load_numbers<kCount>(from.at(f, i, column), sum);
+  };
+  template <int kCount>
+  __device__ __forceinline__ Old<kCount> old(int f, int i, int column) const {
+    Old<kCount> old;
+    load_numbers<kCount>(from.at(f, i, column), old.sum);
+    return old;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* z,
+                                      const Old<kCount>& old) const {
+    Real sum[kCount];
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) sum[c] += z[c];
+    for (int c = 0; c < kCount; ++c) sum[c] = old.sum[c] + z[c];
     store_numbers<kCount>(to.at(f, i, column), sum);
     kept.template put<kCount>(f, i, column, sum);
   }
@@ -179,23 +219,32 @@ struct StoreGateGradients {
   int gates;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* logits) const {
-    Real along[kCount];
+  struct Old {
+    Real along[kCount];  // <gradient, value> over the orders
+  };
+  template <int kCount>
+  __device__ __forceinline__ Old<kCount> old(int f, int i, int column) const {
+    Old<kCount> old;
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) along[c] = 0;
+    for (int c = 0; c < kCount; ++c) old.along[c] = 0;
 #pragma unroll
     for (int order = 0; order < 3; ++order) {  // m = 0, -1, +1
       Real g[kCount], value[kCount];
       load_numbers<kCount>(grad.at(f, i, width + order * gates + column), g);
       load_numbers<kCount>(z.at(f, i, width + order * gates + column), value);
 #pragma unroll
-      for (int c = 0; c < kCount; ++c) along[c] += g[c] * value[c];
+      for (int c = 0; c < kCount; ++c) old.along[c] += g[c] * value[c];
     }
-    Real s[kCount];
+    return old;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* logits,
+                                      const Old<kCount>& old) const {
+    Real s[kCount], along[kCount];
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
       s[c] = math::sigmoid(logits[c]);
-      along[c] = math::gate_logit_gradient(along[c], s[c]);
+      along[c] = math::gate_logit_gradient(old.along[c], s[c]);
     }
     store_numbers<kCount>(open.at(f, i, column), s);
     store_numbers<kCount>(grad_logit.at(f, i, column), along);
@@ -210,13 +259,24 @@ struct StoreScalarGradient {
   EdgeRows<const Real> grad;
 
   template <int kCount>
-  __device__ __forceinline__ void put(int f, int i, int column, const Real* through_gates) const {
-    Real value[kCount], g[kCount], sum[kCount];
-    load_numbers<kCount>(z.at(f, i, column), value);
-    load_numbers<kCount>(grad.at(f, i, column), g);
+  struct Old {
+    Real value[kCount], g[kCount];
+  };
+  template <int kCount>
+  __device__ __forceinline__ Old<kCount> old(int f, int i, int column) const {
+    Old<kCount> old;
+    load_numbers<kCount>(z.at(f, i, column), old.value);
+    load_numbers<kCount>(grad.at(f, i, column), old.g);
+    return old;
+  }
+  template <int kCount>
+  __device__ __forceinline__ void put(int f, int i, int column, const Real* through_gates,
+                                      const Old<kCount>& old) const {
+    Real sum[kCount];
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
-      sum[c] = through_gates[c] + g[c] * math::silu_derivative(value[c], math::sigmoid(value[c]));
+      sum[c] = through_gates[c] +
+               old.g[c] * math::silu_derivative(old.value[c], math::sigmoid(old.value[c]));
     }
     store_numbers<kCount>(to.at(f, i, column), sum);
   }

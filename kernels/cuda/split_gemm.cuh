@@ -145,13 +145,18 @@ class SplitGemm {
       for (int half = 0; half < 2; ++half) {
         const int row = row_ + warp_row() + 16 * i + 8 * half + lane / 4;
         if (row >= shape_.m) continue;
+        const int first = column_ + warp_column() + 2 * (lane % 4);
+        typename Store::template Old<2> old[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const int column = column_ + warp_column() + 8 * j + 2 * (lane % 4);
-          if (column >= shape_.n) continue;
+          if (first + 8 * j < shape_.n) old[j] = store.template old<2>(batch_, row, first + 8 * j);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (first + 8 * j >= shape_.n) continue;
           const float values[2] = {sum_[i][j][2 * half] * weight_scale,
                                    sum_[i][j][2 * half + 1] * weight_scale};
-          store.template put<2>(batch_, row, column, values);
+          store.template put<2>(batch_, row, first + 8 * j, values, old[j]);
         }
       }
     }
