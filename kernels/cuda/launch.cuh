@@ -190,6 +190,8 @@ __global__ void __launch_bounds__(kMostChannels, 1)
 #pragma unroll
   for (int k = 0; k < kCount; ++k) sums[k] = T(0);
   if (c < width) {
+    constexpr int kAtOnce = kCount <= 4 ? 4 : 1;  // edges whose numbers are on their way
+#pragma unroll kAtOnce
     for (int i = segment.begin + static_cast<int>(threadIdx.y); i < segment.end;
          i += static_cast<int>(blockDim.y)) {
       body(node, i, c, sums);

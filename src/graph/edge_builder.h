@@ -539,11 +539,11 @@ EdgeList EdgeBuilder<Space>::update(const Positions& x) {
 template <class Space>
 template <class Positions>
 EdgeList EdgeBuilder<Space>::update_padded(const Positions& x) {
-  if (room_ == 0) {
-    static_cast<void>(update(x));  // nothing is known yet
-  } else {
+  if (room_ == 0) {  // nothing is known yet
     issue(x);
+    make_room(base::read_element(space_, n_edges()));
   }
+  issue(x);
   return edges(room_);
 }
 
