@@ -102,9 +102,11 @@ PairDPA4::~PairDPA4() {
 void PairDPA4::settings(int narg, char** arg) {
   if (std::strcmp(update->unit_style, "metal") != 0 &&
       std::strcmp(update->unit_style, "real") != 0) {
-    error->all(FLERR, Error::COMMAND,
-               "pair_style dpa4 works in units metal or real (eV or kcal/mol, Angstrom), not {}",
-               update->unit_style);
+    error->all(
+        FLERR, Error::COMMAND,
+        std::string("pair_style dpa4 works in units metal or real (eV or kcal/mol, Angstrom), "
+                    "not ") +
+            update->unit_style);
   }
   dpa4::lammps::PairSettings parsed;
   try {
@@ -202,7 +204,7 @@ void PairDPA4::find_computes() {
     if (id.empty()) return nullptr;
     Compute* compute = modify->get_compute_by_id(id);
     if (compute == nullptr) {
-      error->all(FLERR, Error::NOLASTLINE, "pair_style dpa4: there is no compute '{}'", id);
+      error->all(FLERR, Error::NOLASTLINE, "pair_style dpa4: there is no compute '" + id + "'");
     }
     return compute;
   };
@@ -210,18 +212,19 @@ void PairDPA4::find_computes() {
   const int n_fparam = model_.config.numb_fparam;
   if (fparam_compute_ != nullptr && !(n_fparam == 1 && fparam_compute_->scalar_flag != 0) &&
       !(fparam_compute_->vector_flag != 0 && fparam_compute_->size_vector == n_fparam)) {
-    error->all(
-        FLERR, Error::NOLASTLINE,
-        "pair_style dpa4: compute '{}' does not give the model's {} fparam as a global vector",
-        settings_.fparam_compute, n_fparam);
+    error->all(FLERR, Error::NOLASTLINE,
+               "pair_style dpa4: compute '" + settings_.fparam_compute +
+                   "' does not give the model's " + std::to_string(n_fparam) +
+                   " fparam as a global vector");
   }
   aparam_compute_ = find(settings_.aparam_compute);
   const int n_aparam = model_.config.numb_aparam;
   if (aparam_compute_ != nullptr && (aparam_compute_->peratom_flag == 0 ||
                                      std::max(aparam_compute_->size_peratom_cols, 1) != n_aparam)) {
     error->all(FLERR, Error::NOLASTLINE,
-               "pair_style dpa4: compute '{}' does not give the model's {} aparam for each atom",
-               settings_.aparam_compute, n_aparam);
+               "pair_style dpa4: compute '" + settings_.aparam_compute +
+                   "' does not give the model's " + std::to_string(n_aparam) +
+                   " aparam for each atom");
   }
 }
 
@@ -230,7 +233,7 @@ double PairDPA4::init_one(int i, int j) {
 }
 
 void PairDPA4::fail_argument(char** arg, const ArgumentError& failure) {
-  error->all(FLERR, position_in_command(*input, arg + failure.argument()), "{}", failure.what());
+  error->all(FLERR, position_in_command(*input, arg + failure.argument()), failure.what());
 }
 
 /// Does `work` and, if it failed on any rank, stops all of them with the message of the first such
@@ -254,7 +257,7 @@ void PairDPA4::on_all_ranks(int position, const Work& work) {
   MPI_Bcast(&length, 1, MPI_INT, first, world);
   failure.resize(length);
   MPI_Bcast(failure.data(), length, MPI_CHAR, first, world);
-  error->all(FLERR, position, "{}", failure);
+  error->all(FLERR, position, failure);
 }
 
 // ---- a step
@@ -266,7 +269,7 @@ void PairDPA4::guarded(const std::function<void()>& work) {
   } catch (const LAMMPSException&) {
     throw;
   } catch (const std::exception& failure) {
-    error->one(FLERR, "{}", first_line(failure));
+    error->one(FLERR, first_line(failure));
   }
 }
 
@@ -435,12 +438,12 @@ void PairDPA4::find_dropped_neighbor() const {
       if (j < 0 || model_type(j) < 0) continue;
       const double squared = dpa4::graph::displacement(x, j, i).squared_length();
       if (!dpa4::graph::is_edge_length(squared, model_.config.rcut * model_.config.rcut)) continue;
-      throw dpa4::InputError(fmt::format(
-          "special_bonds takes the 1-{} neighbors {} and {} out of the neighbor list, but the "
-          "model "
-          "needs every neighbor: use 'special_bonds lj/coul 1 1 1', or tiny values such as 1e-100 "
-          "instead of 0 if another pair style has to exclude them",
-          degree + 1, atom->tag[i], atom->tag[j]));
+      throw dpa4::InputError(
+          "special_bonds takes the 1-" + std::to_string(degree + 1) + " neighbors " +
+          std::to_string(atom->tag[i]) + " and " + std::to_string(atom->tag[j]) +
+          " out of the neighbor list, but the model needs every neighbor: use 'special_bonds "
+          "lj/coul 1 1 1', or tiny values such as 1e-100 instead of 0 if another pair style has to "
+          "exclude them");
     }
   }
 }
