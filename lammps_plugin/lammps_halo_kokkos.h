@@ -15,8 +15,8 @@ namespace dpa4::lammps {
 /// LAMMPS asks for one of two sets of functions: its Kokkos communication hands over buffers on the
 /// device (`..._kokkos`), its tiled communication and `package kokkos comm/pair/... no` buffers on
 /// the host. Either may meet rows on the device or, from an evaluator that works on the host, rows
-/// on the host. What arrives for one row from several atoms is added in the order of the list, so
-/// the same input gives the same bits.
+/// on the host. What arrives for one row from several atoms is added in the order of the list,
+/// which on a GPU depends on the timing of its threads.
 template <class DeviceType>
 class LammpsHaloKokkos final : public LammpsHalo {
  public:

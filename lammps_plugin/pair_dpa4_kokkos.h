@@ -20,7 +20,8 @@ namespace LAMMPS_NS {
 /// On a GPU all work goes to Kokkos' stream, the model's too, and nothing waits for it but the
 /// reads of the host: in a step the sums (energy, virial), with them the number of edges, which is
 /// guessed before, and, where a step has several cohorts, the ends of these; on several ranks the
-/// number of edges before the model begins; when the neighbor list is rebuilt, three counts more.
+/// number of edges before the model begins; for models that exclude pairs of types whether an atom
+/// changed its type; when the neighbor list is rebuilt, three counts more.
 /// None is larger than 64 bytes (tests/support/kokkos_transfers.cpp counts those that are copied;
 /// the sums are written to memory of the host).
 template <class DeviceType>

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Checks the source files: clang-format 14 with .clang-format, and the SPDX line that heads each.
+"""Checks the source files: clang-format 14 with .clang-format, the SPDX line that heads each, and
+that every CUDA kernel says begin_kernel() first, without which it may start too early.
 
     tools/check_format.py         print every file that differs; exit 1 if there is one
     tools/check_format.py --fix   format them in place
@@ -10,6 +11,7 @@ is skipped: it says so and exits 77.
 """
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,18 @@ def without_spdx():
             if not any(SPDX in line for line in f.read_text(encoding="utf-8").splitlines()[:2])]
 
 
+def hasty_kernels():
+    """Lines of CUDA kernels whose first statement is not begin_kernel() (kernels/cuda/launch.cuh)."""
+    found = []
+    for f in source_files({".cu", ".cuh"}):
+        text = f.read_text(encoding="utf-8")
+        for kernel in re.finditer(r"^.*\b__global__\b", text, re.MULTILINE):
+            if not re.match(r"[^;{]*\) \{\s*begin_kernel\(\);", text[kernel.start():]):
+                line = text.count("\n", 0, kernel.start()) + 1
+                found.append(f"{f.relative_to(ROOT)}:{line}: does not start with begin_kernel()")
+    return found
+
+
 def clang_format():
     """The command for clang-format 14, or None."""
     for name in ("clang-format-14", "clang-format"):
@@ -47,6 +61,7 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if arguments in (["-h"], ["--help"]) else 2
     bad = [f"{f.relative_to(ROOT)}: has no line '{SPDX}'" for f in without_spdx()]
+    bad += hasty_kernels()
     command = clang_format()
     files = source_files(FORMATTED)
     if command and arguments:

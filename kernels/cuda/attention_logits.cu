@@ -35,6 +35,7 @@ __device__ __forceinline__ Real shared_dot(const Real* a, const Real* b, int wid
 template <bool kVector, class Real>
 __global__ void __launch_bounds__(kBlock)
     attention_logits_kernel(kernels::AttentionLogitsArgs<Real> args, int weights, int head_width) {
+  begin_kernel();
   const std::int64_t number =
       static_cast<std::int64_t>(blockIdx.x) * (kBlock / kLogitLanes) + threadIdx.x / kLogitLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLogitLanes;

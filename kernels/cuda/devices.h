@@ -9,6 +9,10 @@ namespace dpa4::cuda {
 /// True on devices of compute capability 9.0, if the build has code for them.
 bool has_hopper_products();
 
+/// True where a kernel can be started while the one before it ends: compute capability 9.0 or
+/// newer, if the code that runs there was compiled for that (see begin_kernel).
+bool overlaps_launches();
+
 /// Multiprocessors of the current device.
 int multiprocessors();
 

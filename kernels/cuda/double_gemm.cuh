@@ -202,6 +202,7 @@ class DoubleGemm {
 template <class Tile, class Load, class Store>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     double_gemm_kernel(GemmShape shape, WeightMatrix<double> weights, Load load, Store store) {
+  begin_kernel();
   using Product = DoubleGemm<Tile, Load, Store>;
   extern __shared__ __align__(16) unsigned char double_gemm_shared[];
   Product product(shape, weights, load,

@@ -195,6 +195,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(kConditionThreads, 1)
     edge_condition_kernel(kernels::EdgeConditionArgs<float> args, RadialTable all, TablePlace place,
                           ConditionGrid grid) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
   const ConditionBlock block(edge_condition_shared, all, grid);
   if (block.wide) {
@@ -273,6 +274,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(kConditionThreads, 1)
     edge_condition_backward_kernel(kernels::EdgeConditionBackwardArgs<float> args, RadialTable all,
                                    TablePlace place, ConditionGrid grid, float* partial) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char edge_condition_shared[];
   const ConditionBlock block(edge_condition_shared, all, grid);
   if (block.wide) {
@@ -286,6 +288,7 @@ __global__ void __launch_bounds__(kConditionThreads, 1)
 __global__ void __launch_bounds__(kBlock)
     edge_condition_gradient_kernel(kernels::EdgeConditionBackwardArgs<float> args, int parts,
                                    TablePlace place, const float* partial) {
+  begin_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
   if (i >= args.edges.count) return;
   const kernels::RadialShape& shape = args.net.shape;

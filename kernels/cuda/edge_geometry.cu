@@ -13,6 +13,7 @@ inline constexpr int kMostRadial = 64;
 template <class Real>
 __global__ void __launch_bounds__(kGeometryEdges)
     edge_geometry_kernel(kernels::EdgeGeometryArgs<Real> args) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char edge_geometry_shared[];
   Real* basis = reinterpret_cast<Real*>(edge_geometry_shared);
   const kernels::RadialShape& shape = args.shape;

@@ -65,6 +65,7 @@ __device__ void env_seed_edge_backward(const kernels::EnvSeedSumBackwardArgs<Rea
 template <class Real>
 __global__ void __launch_bounds__(kBlock, sizeof(Real) == 4 ? 4 : 2)
     env_seed_sum_backward_vector_kernel(kernels::EnvSeedSumBackwardArgs<Real> args) {
+  begin_kernel();
   constexpr int kVector = kWide<Real>, kLanes = kFewestLanes;
   const std::int64_t number =
       static_cast<std::int64_t>(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;

@@ -22,6 +22,7 @@ __device__ __forceinline__ Real focus_sum(Real x) {
 /// edge that exists.
 template <class F>
 __global__ void __launch_bounds__(kBlock) focus_kernel(int count, F f) {
+  begin_kernel();
   const std::int64_t number =
       static_cast<std::int64_t>(blockIdx.x) * (kBlock / kFocusLanes) + threadIdx.x / kFocusLanes;
   const bool valid = number < count;

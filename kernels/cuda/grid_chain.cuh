@@ -230,6 +230,7 @@ class GridChain {
 template <int kSteps, int kPasses>
 __global__ void __launch_bounds__(kGridChainThreads, kSteps <= 3 ? 3 : 2)
     grid_chain_kernel(GridChainArgs<kPasses> args) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char grid_chain_shared[];
   using Chain = GridChain<kSteps, kPasses>;
   auto& shared = *reinterpret_cast<typename Chain::Shared*>(grid_chain_shared);

@@ -30,6 +30,7 @@ template <class Real, class GateOf, class Place, class Finish>
 __global__ void __launch_bounds__(kMostGateWarps* kWarp)
     gate_backward_kernel(kernels::HeadGateBackwardArgs<Real> args, std::int64_t count, int size,
                          int warps, GateOf gate_of, Place place, Finish finish) {
+  begin_kernel();
   constexpr int kAhead = 4;
   __shared__ Real partial[kMostGateWarps];
   const int threads = warps * kWarp;

@@ -122,6 +122,7 @@ class HopperGroup {
   __device__ __forceinline__ void product(const GemmShape& shape, const HopperWeights& weights,
                                           int batch, int row_first, int tile_first, int tile_count,
                                           const Load& load, const Store& store) {
+    if (row_first >= shape.m) return skip(tile_count * weights.slices);
     const int row = row_first + row_;
     const float weight_scale = *weights.inverse_scale;
     for (int tile = tile_first; tile < tile_first + tile_count; ++tile) {
@@ -165,6 +166,15 @@ class HopperGroup {
           load.template get<4>(batch, row + 8 * h, from, to);
         }
       }
+    }
+  }
+
+  /// Without rows: the slices are only given free for the other groups.
+  __device__ __forceinline__ void skip(int slices) {
+    for (; slices > 0; --slices) {
+      barrier_wait(&shared_.full[ring_.stage], ring_.parity);
+      if (lane_ == 0) barrier_arrive(&shared_.empty[ring_.stage]);
+      ring_.advance();
     }
   }
 
@@ -230,6 +240,7 @@ class HopperGroup {
 template <int kColumns, class Load, class Store>
 __global__ void __launch_bounds__(kHopperThreads, 1)
     hopper_gemm_kernel(GemmShape shape, HopperWeights weights, Load load, Store store) {
+  begin_kernel();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(128) unsigned char hopper_shared[];
   HopperShared& shared = *reinterpret_cast<HopperShared*>(hopper_shared);

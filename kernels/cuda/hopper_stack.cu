@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/hopper_stack.h"
 
-#include <map>
-#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matrix.cuh"
 #include "kernels/cuda/split_gemm.cuh"
+#include "kernels/cuda/weight_cache.h"
 
 namespace dpa4::cuda {
 
@@ -76,6 +75,7 @@ struct PackedMatrix {
 };
 
 __global__ void largest_kernel(PackedMatrix packed, unsigned* largest) {
+  begin_kernel();
   const int at = static_cast<int>(blockIdx.x) * kBlock + static_cast<int>(threadIdx.x);
   if (at >= packed.k * packed.n) return;
   const float value = packed.matrix.data[blockIdx.y * packed.matrix.stride + at];
@@ -86,6 +86,7 @@ __global__ void largest_kernel(PackedMatrix packed, unsigned* largest) {
 
 __global__ void pack_kernel(PackedMatrix packed, const unsigned* largest, std::int64_t stride,
                             unsigned char* out, float* inverse_scale) {
+  begin_kernel();
   const int number = static_cast<int>(blockIdx.x) * kBlock + static_cast<int>(threadIdx.x);
   const int plane = 32 * packed.tile;
   if (number >= packed.chunks() * plane) return;
@@ -118,13 +119,10 @@ __global__ void pack_kernel(PackedMatrix packed, const unsigned* largest, std::i
 }
 
 /// The weights of one part and direction.
-struct PackedStack {
-  void* memory = nullptr;
-  std::int64_t bytes = 0;
+struct PackedStack : DerivedWeights {
   std::int64_t stride = 0;  // of a focus stream
   const unsigned char* chunks = nullptr;
   const float* inverse_scale = nullptr;
-  std::vector<std::pair<const float*, const float*>> sources;
 };
 
 /// The matrices in the order of their use, see StackFetch.
@@ -202,21 +200,20 @@ void pack(const kernels::MessageShape& shape, int n_layers, const kernels::So2La
   constexpr std::size_t kHeader = 1024;
   constexpr int kScales = 2 * kHopperMostLayers;
   static_assert(2 * kScales * sizeof(float) <= kHeader);
-  packed.bytes = static_cast<std::int64_t>(kHeader) + shape.n_focus * packed.stride;
-  DPA4_CUDA_TRY(cudaMalloc(&packed.memory, static_cast<std::size_t>(packed.bytes)));
+  void* const memory =
+      packed.allocate(static_cast<std::int64_t>(kHeader) + shape.n_focus * packed.stride);
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  DPA4_CUDA_TRY(cudaMemsetAsync(packed.memory, 0, kHeader, cuda_stream));
-  auto* largest = static_cast<unsigned*>(packed.memory);
+  DPA4_CUDA_TRY(cudaMemsetAsync(memory, 0, kHeader, cuda_stream));
+  auto* largest = static_cast<unsigned*>(memory);
   auto* inverse = reinterpret_cast<float*>(largest + kScales);
-  unsigned char* chunks = static_cast<unsigned char*>(packed.memory) + kHeader;
+  unsigned char* chunks = static_cast<unsigned char*>(memory) + kHeader;
   packed.chunks = chunks;
   packed.inverse_scale = inverse;
   const auto blocks = [&](std::int64_t n) {
     return dim3(static_cast<unsigned>(divide_up(n, kBlock)), static_cast<unsigned>(shape.n_focus));
   };
   for (const PackedMatrix& matrix : list) {
-    packed.sources.emplace_back(matrix.matrix.data,
-                                matrix.matrix.data + shape.n_focus * matrix.matrix.stride);
+    packed.made_from(matrix.matrix.data, shape.n_focus * matrix.matrix.stride);
     largest_kernel<<<blocks(std::int64_t{matrix.k} * matrix.n), kBlock, 0, cuda_stream>>>(matrix,
                                                                                           largest);
     pack_kernel<<<blocks(std::int64_t{matrix.chunks()} * 32 * matrix.tile), kBlock, 0,
@@ -225,52 +222,13 @@ void pack(const kernels::MessageShape& shape, int n_layers, const kernels::So2La
   }
 }
 
-/// What was packed, by the address of the first layer's matrix.
-class PackedStacks {
- public:
-  const PackedStack& find(const kernels::MessageShape& shape, int n_layers,
-                          const kernels::So2Layer<float>* layers, StackPart part, bool backward,
-                          const StackPlan& plan, kernels::Stream stream) {
-    const std::lock_guard lock(mutex_);
-    const float* first = part == StackPart::kScalar ? layers[0].m0 : layers[0].m1;
-    PackedStack& packed =
-        stacks_[Key(first, n_layers, shape.n_focus, plan.width, static_cast<int>(part), backward)];
-    if (packed.memory == nullptr) {
-      pack(shape, n_layers, layers, part, backward, plan, stream, packed);
-      bytes_ += packed.bytes;
-    }
-    return packed;
-  }
+/// By the address of the first layer's matrix, layers, focus streams, columns, part and direction.
+using StackKey = std::tuple<const float*, int, int, int, int, bool>;
 
-  void forget(const float* begin, const float* end) {
-    const std::lock_guard lock(mutex_);
-    for (auto it = stacks_.begin(); it != stacks_.end();) {
-      bool touched = false;
-      for (const auto& [from, to] : it->second.sources) touched |= from < end && begin < to;
-      if (touched) {
-        static_cast<void>(cudaFree(it->second.memory));
-        bytes_ -= it->second.bytes;
-        it = stacks_.erase(it);
-      } else {
-        ++it;
-      }
-    }
-  }
-
-  std::int64_t bytes() {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
-
- private:
-  using Key = std::tuple<const float*, int, int, int, int, bool>;
-  std::mutex mutex_;
-  std::map<Key, PackedStack> stacks_;
-  std::int64_t bytes_ = 0;
-};
-
-PackedStacks& packed_stacks() {
-  static PackedStacks* const all = new PackedStacks;  // the driver may be gone at the end
+/// What was packed.
+WeightCache<StackKey, PackedStack>& packed_stacks() {
+  static auto* const all =
+      new WeightCache<StackKey, PackedStack>;  // the driver may be gone at the end
   return *all;
 }
 
@@ -296,8 +254,12 @@ void run_part(const kernels::MessageShape& shape, const kernels::So2Layer<float>
               StackPart part, bool backward, StackCall& call, kernels::Stream stream) {
   const StackKernel* kernel = find_kernel(shape, part, backward);
   DPA4_EXPECTS(kernel != nullptr);
-  const PackedStack& packed =
-      packed_stacks().find(shape, call.n_layers, layers, part, backward, kernel->plan, stream);
+  const float* const first = part == StackPart::kScalar ? layers[0].m0 : layers[0].m1;
+  const PackedStack& packed = packed_stacks().find(
+      {first, call.n_layers, shape.n_focus, kernel->plan.width, static_cast<int>(part), backward},
+      [&](PackedStack& made) {
+        pack(shape, call.n_layers, layers, part, backward, kernel->plan, stream, made);
+      });
   call.first = part == StackPart::kScalar ? 0 : (shape.lmax + 1) * shape.width;
   call.weights = packed.chunks;
   call.weight_stride = packed.stride;

@@ -831,6 +831,7 @@ struct StackConfiguration {
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, 1)
     hopper_stack_kernel(const __grid_constant__ StackCall call) {
+  begin_kernel();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(128) unsigned char hopper_stack_shared[];
   auto& shared = *reinterpret_cast<StackShared<Kernel>*>(hopper_stack_shared);

@@ -8,6 +8,7 @@
 
 #include "kernels/api/common.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/devices.h"
 #include "src/base/error.h"
 
 /// How work is given to the device, and the patterns that most operations share.
@@ -17,8 +18,25 @@ inline constexpr int kWarp = 32;
 inline constexpr int kBlock = 256;  // threads of a block where nothing else decides
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// Launches `kernel` on `blocks` blocks; nothing for none. Shared memory above the default limit is
-/// asked for first.
+/// A kernel of at most so many blocks may be started while the one before it in the stream ends.
+/// More blocks keep the device busy for so long that the start is not noticed, but the waits are.
+inline constexpr unsigned kOverlappedBlocks = 2048;
+/// A kernel of at most so many blocks leaves multiprocessors free: those of the next one come in
+/// while it runs, and wait there.
+inline constexpr unsigned kSparseBlocks = 128;
+
+/// First statement of every kernel: waits until the kernel before it has ended and what that wrote
+/// is visible.
+__device__ __forceinline__ void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (gridDim.x > kOverlappedBlocks) return;
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+  if (gridDim.x <= kSparseBlocks) asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
+/// Launches `kernel`, which starts with begin_kernel(), on `blocks` blocks; nothing for none.
+/// Shared memory above the default limit is asked for first.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, dim3 threads,
             std::size_t shared_bytes, kernels::Stream stream, const Arguments&... arguments) {
@@ -32,9 +50,17 @@ void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks
                                                    static_cast<int>(shared_bytes));
     if (error != cudaSuccess) fail_device(name, error);
   }
-  kernel<<<dim3(static_cast<unsigned>(blocks)), threads, shared_bytes,
-           static_cast<cudaStream_t>(stream)>>>(arguments...);
-  const cudaError_t error = cudaGetLastError();
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &overlap;
+  config.numAttrs = blocks <= kOverlappedBlocks && overlaps_launches() ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
   if (error != cudaSuccess) fail_device(name, error);
 }
 
@@ -46,6 +72,7 @@ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
 template <class F>
 __global__ void __launch_bounds__(kBlock) items_kernel(std::int64_t n, F f) {
+  begin_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
   if (i < n) f(i);
 }
@@ -58,6 +85,7 @@ void for_items(const char* name, std::int64_t n, kernels::Stream stream, const F
 
 template <class F>
 __global__ void __launch_bounds__(kBlock) rows_kernel(int n_rows, int width, int parts, F f) {
+  begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x / parts) * blockDim.y + threadIdx.y;
   const int c = static_cast<int>(blockIdx.x % parts * blockDim.x + threadIdx.x);
   if (row < n_rows && c < width) f(static_cast<int>(row), c);
@@ -76,6 +104,7 @@ void for_rows(const char* name, int n_rows, int width, kernels::Stream stream, c
 
 template <class F>
 __global__ void __launch_bounds__(kBlock) warps_kernel(std::int64_t n, F f) {
+  begin_kernel();
   const std::int64_t i =
       static_cast<std::int64_t>(blockIdx.x) * (kBlock / kWarp) + threadIdx.x / kWarp;
   if (i < n) f(static_cast<int>(i), static_cast<int>(threadIdx.x % kWarp));
@@ -181,6 +210,7 @@ struct ChannelGroups {
 template <int kCount, class T, class Body, class Finish>
 __global__ void __launch_bounds__(kMostChannels, 1)
     node_sum_kernel(kernels::EdgeSlice edges, int width, Body body, Finish finish) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char node_sum_shared[];
   T* shared = reinterpret_cast<T*>(node_sum_shared);
   const int node = edges.node_first + static_cast<int>(blockIdx.x);

@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "kernels/cuda/devices.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/radial_function.cuh"
+#include "kernels/cuda/weight_cache.h"
 #include "src/math/activation.h"
 
 namespace dpa4::cuda {
@@ -114,6 +109,7 @@ __device__ void raise(float* maximum, double value) {
 /// Writes for each column the largest value and the largest error between the zeros.
 __global__ void __launch_bounds__(kWarp* kPoints)
     radial_table_kernel(TableNet net, Points points, float* table, float* largest, float* error) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char radial_table_shared[];
   double* const shared = reinterpret_cast<double*>(radial_table_shared);
   const int interval = static_cast<int>(blockIdx.x);
@@ -168,118 +164,61 @@ __global__ void __launch_bounds__(kWarp* kPoints)
   }
 }
 
-struct Free {
-  void operator()(float* memory) const { static_cast<void>(cudaFree(memory)); }
+struct Table : DerivedWeights {
+  RadialTable table;
 };
-using DeviceNumbers = std::unique_ptr<float, Free>;
 
-DeviceNumbers allocate(std::size_t bytes) {
-  float* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes);
-  if (error == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // the error is handled: later calls must not see it
-    throw InputError("out of device memory: a table of the radial network needs " +
-                     std::to_string(bytes) + " bytes");
+/// Leaves no table where the net does not fit the kernels or is not met closely enough.
+void make_table(const kernels::EdgeConditionNet<float>& net, Table& made) {
+  made.made_from(net.frequencies, net.shape.n_radial);
+  made.made_from(net.w, static_cast<std::int64_t>(net.hidden()) * net.width);
+  for (int k = 0; k < net.n_layers; ++k) {
+    const kernels::RadialLayer<float>& layer = net.layers[k];
+    made.made_from(layer.w, static_cast<std::int64_t>(layer.in) * layer.out);
+    made.made_from(layer.scale, layer.out);
   }
-  if (error != cudaSuccess) fail_device("cudaMalloc", error);
-  return DeviceNumbers(memory);
+  if (net.n_layers > kMostLayers) return;
+  const TableNet table_net(net);
+  const std::size_t shared =
+      sizeof(double) * static_cast<std::size_t>(2 * kPoints * table_net.widest);
+  if (std::max(shared, kTableShared) > most_shared_bytes()) return;
+
+  const int parts = static_cast<int>(divide_up(net.width, kTableColumns));
+  const std::size_t numbers = static_cast<std::size_t>(parts) * table_part();
+  const std::size_t width = static_cast<std::size_t>(net.width);
+  const std::size_t bytes = (numbers + 2 * width) * sizeof(float);
+  auto* const table = static_cast<float*>(made.allocate(static_cast<std::int64_t>(bytes)));
+  DPA4_CUDA_TRY(cudaMemset(table, 0, bytes));
+  DPA4_CUDA_TRY(cudaDeviceSynchronize());  // the weights may still be on their way
+  float* const largest = table + numbers;
+  launch("radial_table", radial_table_kernel, kTableIntervals, kWarp * kPoints, shared, nullptr,
+         table_net, Points(), table, largest, largest + width);
+  std::vector<float> measured(2 * width);
+  DPA4_CUDA_TRY(
+      cudaMemcpy(measured.data(), largest, 2 * width * sizeof(float), cudaMemcpyDeviceToHost));
+  for (std::size_t c = 0; c < width; ++c) {
+    if (!(measured[width + c] <= kTolerance * measured[c])) return made.release();
+  }
+  made.table = {table, parts};
 }
 
 /// The tables made so far, by the weights and the shape of their nets.
-class Store {
- public:
-  RadialTable find(const kernels::EdgeConditionNet<float>& net) {
-    const std::lock_guard lock(mutex_);
-    const float* const first = net.n_layers > 0 ? net.layers[0].w : nullptr;
-    const Key key{net.w, first, net.width, net.hidden()};
-    auto found = entries_.find(key);
-    if (found == entries_.end()) {
-      found = entries_.emplace(key, make(net)).first;
-      bytes_ += found->second.bytes;
-    }
-    return found->second.table;
-  }
+using TableKey = std::tuple<const float*, const float*, int, int>;
 
-  void forget(const float* begin, const float* end) {
-    const std::lock_guard lock(mutex_);
-    for (auto it = entries_.begin(); it != entries_.end();) {
-      const bool touched = std::any_of(
-          it->second.sources.begin(), it->second.sources.end(),
-          [&](const auto& source) { return source.first < end && begin < source.second; });
-      if (touched) bytes_ -= it->second.bytes;
-      it = touched ? entries_.erase(it) : std::next(it);
-    }
-  }
-
-  std::int64_t bytes() {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
-
- private:
-  struct Entry {
-    RadialTable table;
-    DeviceNumbers memory;
-    std::int64_t bytes = 0;
-    std::vector<std::pair<const float*, const float*>> sources;
-  };
-
-  /// Without a table where the net does not fit the kernels or is not met closely enough.
-  static Entry make(const kernels::EdgeConditionNet<float>& net) {
-    Entry entry;
-    const auto add_source = [&](const float* data, std::int64_t count) {
-      if (data != nullptr) entry.sources.emplace_back(data, data + count);
-    };
-    add_source(net.frequencies, net.shape.n_radial);
-    add_source(net.w, static_cast<std::int64_t>(net.hidden()) * net.width);
-    for (int k = 0; k < net.n_layers; ++k) {
-      const kernels::RadialLayer<float>& layer = net.layers[k];
-      add_source(layer.w, static_cast<std::int64_t>(layer.in) * layer.out);
-      add_source(layer.scale, layer.out);
-    }
-    if (net.n_layers > kMostLayers) return entry;
-    const TableNet table_net(net);
-    const std::size_t shared =
-        sizeof(double) * static_cast<std::size_t>(2 * kPoints * table_net.widest);
-    if (std::max(shared, kTableShared) > most_shared_bytes()) return entry;
-
-    const int parts = static_cast<int>(divide_up(net.width, kTableColumns));
-    const std::size_t numbers = static_cast<std::size_t>(parts) * table_part();
-    const std::size_t width = static_cast<std::size_t>(net.width);
-    const std::size_t bytes = (numbers + 2 * width) * sizeof(float);
-    DeviceNumbers memory = allocate(bytes);
-    DPA4_CUDA_TRY(cudaMemset(memory.get(), 0, bytes));
-    DPA4_CUDA_TRY(cudaDeviceSynchronize());  // the weights may still be on their way
-    float* const largest = memory.get() + numbers;
-    launch("radial_table", radial_table_kernel, kTableIntervals, kWarp * kPoints, shared, nullptr,
-           table_net, Points(), memory.get(), largest, largest + width);
-    std::vector<float> measured(2 * width);
-    DPA4_CUDA_TRY(
-        cudaMemcpy(measured.data(), largest, 2 * width * sizeof(float), cudaMemcpyDeviceToHost));
-    for (std::size_t c = 0; c < width; ++c) {
-      if (!(measured[width + c] <= kTolerance * measured[c])) return entry;
-    }
-    entry.table = {memory.get(), parts};
-    entry.memory = std::move(memory);
-    entry.bytes = static_cast<std::int64_t>(bytes);
-    return entry;
-  }
-
-  using Key = std::tuple<const float*, const float*, int, int>;
-  std::mutex mutex_;
-  std::map<Key, Entry> entries_;
-  std::int64_t bytes_ = 0;
-};
-
-Store& store() {
-  static Store* const all = new Store;  // never destroyed: the driver may be gone at the end
+WeightCache<TableKey, Table>& tables() {
+  static auto* const all = new WeightCache<TableKey, Table>;  // the driver may be gone at the end
   return *all;
 }
 
 }  // namespace
 
-RadialTable radial_table(const kernels::EdgeConditionNet<float>& net) { return store().find(net); }
-void forget_radial_tables(const float* begin, const float* end) { store().forget(begin, end); }
-std::int64_t radial_table_bytes() { return store().bytes(); }
+RadialTable radial_table(const kernels::EdgeConditionNet<float>& net) {
+  const float* const first = net.n_layers > 0 ? net.layers[0].w : nullptr;
+  return tables()
+      .find({net.w, first, net.width, net.hidden()}, [&](Table& made) { make_table(net, made); })
+      .table;
+}
+void forget_radial_tables(const float* begin, const float* end) { tables().forget(begin, end); }
+std::int64_t radial_table_bytes() { return tables().bytes(); }
 
 }  // namespace dpa4::cuda

@@ -19,6 +19,7 @@ inline constexpr int kInFlight = 4;  // vectors of a thread, so that it waits fo
 template <int kVector, bool kBackward, class Real>
 __global__ void __launch_bounds__(kBlock)
     silu_kernel(std::int64_t n, const Real* x, const Real* grad_y, Real* y) {
+  begin_kernel();
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kInFlight * kBlock) +
                              static_cast<std::int64_t>(threadIdx.x);
   Real value[kInFlight][kVector], grad[kInFlight][kVector];
@@ -99,6 +100,7 @@ struct NormedRow {
 template <int kLanes, class Real>
 __global__ void __launch_bounds__(kBlock)
     rms_norm_silu_vector_kernel(kernels::RmsNormSiluArgs<Real> args) {
+  begin_kernel();
   NormedRow<kLanes, Real> row(args);
   const Real factor = row.factor(args);
 #pragma unroll
@@ -109,6 +111,7 @@ __global__ void __launch_bounds__(kBlock)
 template <int kLanes, class Real>
 __global__ void __launch_bounds__(kBlock)
     rms_norm_silu_backward_vector_kernel(kernels::RmsNormSiluBackwardArgs<Real> args) {
+  begin_kernel();
   constexpr int kVector = kWide<Real>;
   const NormedRow<kLanes, Real> row(args);
   Real grad[kVector];

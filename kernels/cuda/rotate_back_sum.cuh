@@ -40,6 +40,7 @@ template <int kLmax, int kVector>
 __global__ void __launch_bounds__(kBackSumBlock, back_sum_vector_blocks<kLmax>())
     rotate_back_sum_vector_kernel(kernels::RotateBackSumArgs<float> args, ChannelSizes sizes,
                                   HeadSizes heads, int place) {
+  begin_kernel();
   using Real = float;
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);
@@ -154,6 +155,7 @@ template <int kLmax, int kThreads, class Real>
 __global__ void __launch_bounds__(kThreads, back_sum_blocks<kLmax, kThreads, Real>())
     rotate_back_sum_kernel(kernels::RotateBackSumArgs<Real> args, ChannelSizes sizes,
                            HeadSizes heads) {
+  begin_kernel();
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);
   extern __shared__ __align__(16) unsigned char rotate_back_shared[];
@@ -382,6 +384,7 @@ template <int kLmax, int kVector, class Real>
 __global__ void __launch_bounds__(kBackSumBlock, back_sum_backward_blocks<kLmax, Real>())
     rotate_back_sum_backward_vector_kernel(kernels::RotateBackSumBackwardArgs<Real> args,
                                            ChannelSizes sizes, HeadSizes heads, EdgeLanes edge) {
+  begin_kernel();
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);
   constexpr int kPlace = ((kWigner + 3) / 4 | 1) * 4;  // odd: the edges of a warp meet other banks
@@ -459,6 +462,7 @@ template <int kLmax, class Real>
 __global__ void __launch_bounds__(kMostChannels, 1)
     rotate_back_sum_backward_kernel(kernels::RotateBackSumBackwardArgs<Real> args,
                                     ChannelSizes sizes, HeadSizes heads) {
+  begin_kernel();
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   extern __shared__ __align__(16) unsigned char rotate_back_shared[];
   Real* shared = reinterpret_cast<Real*>(rotate_back_shared);

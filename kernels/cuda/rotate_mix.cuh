@@ -38,6 +38,7 @@ __host__ __device__ constexpr int edge_coefficients(bool scale, int rank) {
 template <int kLmax, bool kScale, class Real>
 __global__ void __launch_bounds__(kMostChannels, 1)
     rotate_mix_kernel(kernels::RotateMixArgs<Real> args, ChannelSizes sizes) {
+  begin_kernel();
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);
   extern __shared__ __align__(16) unsigned char rotate_mix_shared[];
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(kMostChannels, 1)
 template <int kLmax, bool kScale, class Real>
 __global__ void __launch_bounds__(kMostChannels, 1)
     rotate_mix_scalars_kernel(kernels::RotateMixArgs<Real> args, ChannelSizes sizes) {
+  begin_kernel();
   constexpr int kFull = full_rows(kLmax);
   const std::int64_t number = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   const int c = static_cast<int>(threadIdx.x);
@@ -311,6 +313,7 @@ constexpr int backward_blocks() {
 template <int kLmax, bool kScale, int kThreads, class Real>
 __global__ void __launch_bounds__(kThreads, backward_blocks<kLmax, kThreads, Real>())
     rotate_mix_backward_kernel(kernels::RotateMixBackwardArgs<Real> args, ChannelSizes sizes) {
+  begin_kernel();
   using Registers = MixBackward<kLmax, Real>;
   constexpr int kRows = Registers::kRows, kFull = Registers::kFull;
   constexpr int kMixing = kScale ? 0 : Registers::kMixing;
@@ -542,6 +545,7 @@ template <int kLmax, bool kScale, int kVector>
 __global__ void __launch_bounds__(kMixVectorBlock, mix_vector_blocks<kLmax>())
     rotate_mix_backward_vector_kernel(kernels::RotateMixBackwardArgs<float> args,
                                       ChannelSizes sizes, MixVectorMemory<kLmax, kVector> memory) {
+  begin_kernel();
   using Real = float;
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);
@@ -751,6 +755,7 @@ constexpr int mix_forward_blocks() {
 template <int kLmax, bool kScale, int kVector>
 __global__ void __launch_bounds__(kMixVectorBlock, mix_forward_blocks<kLmax>())
     rotate_mix_vector_kernel(kernels::RotateMixArgs<float> args, ChannelSizes sizes) {
+  begin_kernel();
   using Real = float;
   constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   constexpr int kWigner = math::wigner_size(kLmax);

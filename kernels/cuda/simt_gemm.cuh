@@ -189,6 +189,7 @@ class SimtGemm {
 template <class Tile, bool kVector, class Real, class Load, class Store>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     simt_gemm_kernel(GemmShape shape, WeightMatrix<Real> weights, Load load, Store store) {
+  begin_kernel();
   using Product = SimtGemm<Tile, kVector, Real, Load, Store>;
   extern __shared__ __align__(16) unsigned char simt_gemm_shared[];
   Product product(shape, weights, load,

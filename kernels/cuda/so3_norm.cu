@@ -55,6 +55,7 @@ struct NodeNorm {
 
 template <class Real>
 __global__ void __launch_bounds__(kNormThreads) so3_norm_kernel(kernels::So3NormArgs<Real> args) {
+  begin_kernel();
   __shared__ Real shared[kNormThreads / kWarp];
   const std::int64_t n = blockIdx.x;
   const NodeNorm<Real> norm(args.x + n * args.ldx, args.balance, args.lmax, args.channels, args.eps,
@@ -71,6 +72,7 @@ __global__ void __launch_bounds__(kNormThreads) so3_norm_kernel(kernels::So3Norm
 template <class Real>
 __global__ void __launch_bounds__(kNormThreads)
     so3_norm_backward_kernel(kernels::So3NormBackwardArgs<Real> args) {
+  begin_kernel();
   __shared__ Real shared[kNormThreads / kWarp];
   const std::int64_t n = blockIdx.x;
   const NodeNorm<Real> norm(args.x + n * args.ldx, args.balance, args.lmax, args.channels, args.eps,

@@ -284,6 +284,7 @@ class SplitGemm {
 template <class Tile, class Load, class Store>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     split_gemm_kernel(GemmShape shape, SplitWeights weights, Load load, Store store) {
+  begin_kernel();
   using Product = SplitGemm<Tile, Load>;
   extern __shared__ __align__(16) unsigned char split_gemm_shared[];
   Product product(shape, weights, load,

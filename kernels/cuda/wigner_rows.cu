@@ -16,6 +16,7 @@ inline constexpr int kWignerEdges = 32;  // edges of a block
 template <int kLmax, class Real>
 __global__ void __launch_bounds__(kWignerEdges)
     wigner_rows_kernel(kernels::WignerRowsArgs<Real> args) {
+  begin_kernel();
   constexpr int kSize = math::wigner_size(kLmax);
   __shared__ Real rows[kWignerEdges * kWignerRow<kLmax>];
   const int first = static_cast<int>(blockIdx.x) * kWignerEdges;

@@ -105,6 +105,7 @@ __device__ void zonal_edge_backward(const kernels::ZonalSumBackwardArgs<Real>& a
 template <int kLmax, class Real>
 __global__ void __launch_bounds__(kBlock)
     zonal_sum_backward_kernel(kernels::ZonalSumBackwardArgs<Real> args) {
+  begin_kernel();
   __shared__ Real shared[kBlock / kWarp][2 * full_rows(kLmax)];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kBlock / kWarp) + warp;
@@ -118,6 +119,7 @@ __global__ void __launch_bounds__(kBlock)
 template <int kLmax, class Real>
 __global__ void __launch_bounds__(kBlock, sizeof(Real) == 4 && kLmax <= 3 ? 4 : 2)
     zonal_sum_backward_vector_kernel(kernels::ZonalSumBackwardArgs<Real> args) {
+  begin_kernel();
   constexpr int kVector = kWide<Real>, kLanes = kFewestLanes;
   const std::int64_t number =
       static_cast<std::int64_t>(blockIdx.x) * (kBlock / kLanes) + threadIdx.x / kLanes;

@@ -309,7 +309,7 @@ class EdgeBuilder {
   void rebuild(const List& list, const NodeMap& nodes, const Positions& x);
 
   /// The edges at positions x, indexed by the atom numbers of the last rebuild. The result is valid
-  /// until the next call of `update` or `rebuild`.
+  /// until the next call of `update`, `update_padded` or `rebuild`.
   template <class Positions>
   EdgeList update(const Positions& x);
 

@@ -56,8 +56,8 @@ struct Structure {
   TensorView<const double, 2> aparam;  // (n_owned, numb_aparam) or empty
   graph::EdgeList edges;
   /// `type` and `edges` are in the memory of the evaluator's device, written by work that has
-  /// ended or is on EvaluatorOptions::stream; the results of atoms are left there, too. Only for
-  /// evaluators that work_on_device().
+  /// ended or is on EvaluatorOptions::stream, and stay as they are until the results are there. The
+  /// results of atoms are left there, too. Only for evaluators that work_on_device().
   bool on_device = false;
 };
 

@@ -57,7 +57,10 @@ class Counter {
   void kernel_begins(std::string_view name) {
     ending_ = name == "dpa4_add_forces";
     if (name == "dpa4_rows_clear") rebuilding_ = true;
-    if (name == "dpa4_rows_clear" || name == "dpa4_read_types") in_style_ = true;
+    // A step that is made again, since its edges had no room, begins with its edges.
+    if (name == "dpa4_rows_clear" || name == "dpa4_read_types" || name == "edge_mark") {
+      in_style_ = true;
+    }
   }
   void kernel_ends() {
     if (ending_) end_step();
