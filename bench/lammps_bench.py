@@ -4,7 +4,9 @@
 
     bench/lammps_bench.py run --lmp LMP --plugin PLUGIN.so --ways kk,cuda,cpu [--atoms N,...] --json RESULT.json
     bench/lammps_bench.py draw RESULT.json [RESULT.json ...] -o PICTURE.svg
+    bench/lammps_bench.py overhead --lmp LMP --plugin PLUGIN.so --model-bench PROGRAM
 
+overhead: the pair style's time in dpa4/kk beside that of the engine alone (model_bench) on the same crystal.
 Ways to run: kk (dpa4/kk on the GPU), kk_threads (dpa4/kk on the host), cuda (host style, device cuda), cpu (host
 style, device cpu). Threads of the host: OMP_NUM_THREADS. Python alone is needed.
 """
@@ -26,6 +28,7 @@ SIZES = (64, 216, 1000, 4096, 13824, 32768)
 ATOM_STEPS = {"cpu": 6000, "kk_threads": 6000}  # worth measuring; on a GPU:
 ATOM_STEPS_GPU = 400000
 TITLES = {"kk": "dpa4/kk, GPU", "kk_threads": "dpa4/kk, threads", "cuda": "host style, GPU", "cpu": "host style, CPU"}
+OVERHEAD_CASES = (("c_neo", "C", 8, 40), ("cu_nano", "Cu", 2, 400))  # model, element, cells, steps
 LEFT, TOP, WIDTH, HEIGHT = 80, 60, 480, 320
 
 
@@ -37,24 +40,48 @@ def switches(way, threads):
     return []
 
 
-def measure(arguments, way, n):
-    """Seconds: of a step, and of its part in the pair style."""
+def lammps(arguments, way, script, n, steps, variables):
+    """Runs an input of 8 n^3 atoms. Seconds of a step and of its part in the pair style, and the log."""
     atoms = 8 * n**3
-    steps = max(5, min(300, ATOM_STEPS.get(way, ATOM_STEPS_GPU) // atoms))
-    device = way if way in ("cuda", "cpu") else "auto"
     with tempfile.TemporaryDirectory() as work:
         log = pathlib.Path(work) / "log"
-        command = [arguments.lmp, *switches(way, arguments.threads), "-in", str(HERE / "in.sic_size"),
-                   "-log", str(log), "-screen", "none", "-var", "n", str(n), "-var", "steps", str(steps),
-                   "-var", "device", device, "-var", "plugin", arguments.plugin,
-                   "-var", "potentials", str(HERE.parent / "potentials")]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+        command = [arguments.lmp, *switches(way, arguments.threads), "-in", str(HERE / script),
+                   "-log", str(log), "-screen", "none"]
+        variables = {"n": n, "steps": steps, "plugin": arguments.plugin,
+                     "potentials": HERE.parent / "potentials", **variables}
+        for name, value in variables.items():
+            command += ["-var", name, str(value)]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads)}
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, env=environment, check=False)
         said = log.read_text() if log.exists() else ""
     loops = re.findall(r"^Loop time of (\S+) on .* for (\d+) steps", said, re.MULTILINE)
     pairs = re.findall(r"^Pair +\|[^|]*\| *(\S+)", said, re.MULTILINE)
     if done.returncode != 0 or len(loops) != 2 or len(pairs) != 2:
         raise SystemExit(f"{way}, {atoms} atoms: LAMMPS failed; the end of its log:\n{said[-2000:]}")
-    return float(loops[1][0]) / steps, float(pairs[1]) / steps
+    return float(loops[1][0]) / steps, float(pairs[1]) / steps, said
+
+
+def measure(arguments, way, n):
+    """Seconds: of a step, and of its part in the pair style."""
+    steps = max(5, min(300, ATOM_STEPS.get(way, ATOM_STEPS_GPU) // (8 * n**3)))
+    device = way if way in ("cuda", "cpu") else "auto"
+    return lammps(arguments, way, "in.sic_size", n, steps, {"device": device})[:2]
+
+
+def overhead(arguments):
+    print("| model | atoms | Pair of dpa4/kk [ms] | engine alone [ms] | ratio |\n|---|---|---|---|---|")
+    for model, element, n, steps in OVERHEAD_CASES:
+        _, pair, said = lammps(arguments, "kk", "in.diamond", n, steps, {"model": model, "element": element})
+        arithmetic = re.search(r"arithmetic (\w+)", said)
+        with tempfile.TemporaryDirectory() as work:
+            result = pathlib.Path(work) / "result.json"
+            command = [arguments.model_bench, "--device", "cuda", "--warm-up", "20", "--repeat", "40",
+                       "--arithmetic", arithmetic.group(1) if arithmetic else "auto", "--json", str(result),
+                       f"{HERE.parent / 'potentials' / model}.pt:{8 * n**3}"]
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+            engine = json.loads(result.read_text())["rows"][0]["median_s"]
+        print(f"| {model} | {8 * n**3} | {1e3 * pair:.3f} | {1e3 * engine:.3f} | {pair / engine:.3f} |")
+        sys.stdout.flush()
 
 
 def machine_name(ways):
@@ -139,8 +166,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="measure")
-    runner.add_argument("--lmp", required=True)
-    runner.add_argument("--plugin", required=True)
+    comparer = commands.add_parser("overhead", help="compare with the engine alone")
+    for command in (runner, comparer):
+        command.add_argument("--lmp", required=True)
+        command.add_argument("--plugin", required=True)
+    comparer.add_argument("--model-bench", required=True)
     runner.add_argument("--ways", required=True, help="kk, kk_threads, cuda, cpu; separated by commas")
     runner.add_argument("--atoms", default=SIZES,
                         type=lambda text: [int(word) for word in text.split(",")])
@@ -150,9 +180,11 @@ def main():
     drawer.add_argument("results", nargs="+", type=pathlib.Path)
     drawer.add_argument("-o", "--output", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
+    arguments.threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
     if arguments.command == "run":
-        arguments.threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
         run(arguments)
+    elif arguments.command == "overhead":
+        overhead(arguments)
     else:
         arguments.output.write_text(draw([json.loads(path.read_text()) for path in arguments.results]))
 

@@ -4,20 +4,25 @@
 //
 //   model_bench [--device cuda|cpu] [--precision float32|float64] [--arithmetic NAME]
 //               [--memory min|auto|BYTES] [--cohort N] [--warm-up N] [--repeat N] [--operations]
-//               [--edges device|host] [--json FILE] [PRESET:ATOMS ...]
+//               [--edges device|host] [--json FILE] [PRESET:ATOMS | FILE.pt:ATOMS ...]
 //
+// FILE.pt: a trained model instead of a preset, on diamond of its first element.
 // --edges: where a step finds the edges and leaves the results of atoms; default: the device, as in
 // dpa4/kk. --operations: where the time of a step goes, in steps of their own. Without PRESET:ATOMS
 // the table of doc/performance.md.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/logger.h"
+#include "src/io/checkpoint.h"
 #include "src/model/presets.h"
 #include "src/model/step_bench.h"
 #include "src/model/weight_schema.h"
@@ -28,7 +33,7 @@ namespace dpa4::bench {
 namespace {
 
 struct Size {
-  std::string preset;
+  std::string model;  // preset or checkpoint file
   int atoms;
 };
 
@@ -77,8 +82,10 @@ Options parse(int argc, char** argv) {
     } else if (word == "--json") {
       options.json = value();
     } else {
-      const std::size_t colon = word.find(':');
-      if (colon == std::string::npos) throw InputError("PRESET:ATOMS expected, not " + word);
+      const std::size_t colon = word.rfind(':');
+      if (colon == std::string::npos) {
+        throw InputError("PRESET:ATOMS or FILE.pt:ATOMS expected, not " + word);
+      }
       options.sizes.push_back({word.substr(0, colon), std::stoi(word.substr(colon + 1))});
     }
   }
@@ -139,6 +146,23 @@ class Placement {
   std::vector<void*> owned_;
 };
 
+struct Model {
+  model::ModelConfig config;
+  model::Weights weights;
+};
+
+Model open(const std::string& name) {
+  const auto& presets = model::preset_names();
+  if (std::find(presets.begin(), presets.end(), name) == presets.end()) {
+    NullLogger quiet;
+    io::Checkpoint checkpoint = io::read_checkpoint(name, {}, quiet);
+    return {std::move(checkpoint.config), std::move(checkpoint.weights)};
+  }
+  Model made{model::preset(name, {"C"}), {}};
+  made.weights = model::random_weights(made.config, 1);
+  return made;
+}
+
 void run(Options options) {
   const model::EvaluatorOptions& evaluator = options.evaluator;
   const bool cuda = evaluator.device == model::Device::kCuda;
@@ -163,14 +187,13 @@ void run(Options options) {
             << (placement ? ", edges on the device" : ", edges on the host") << "\n";
   std::vector<model::StepBench> rows;
   for (const Size& size : options.sizes) {
-    const model::ModelConfig config = model::preset(size.preset, {"C"});
-    const model::Weights weights = model::random_weights(config, 1);
+    const Model opened = open(size.model);
     const auto make = [&](bool profile) {
       model::EvaluatorOptions own = evaluator;
       own.profile = profile;
-      return native::make_evaluator(config, weights, own);
+      return native::make_evaluator(opened.config, opened.weights, own);
     };
-    rows.push_back(bench_step(size.preset, config, size.atoms, make, options.step));
+    rows.push_back(bench_step(size.model, opened.config, size.atoms, make, options.step));
     print_table(std::cout, {rows.back()}, peak);
     std::cout.flush();
   }
