@@ -206,8 +206,15 @@ class GroupSum {
   Real* second_;
 };
 
-/// From this degree on a channel of a source's features is in shared memory, not in registers.
-inline constexpr int kSharedSource = 4;
+/// Where a thread of the backward rotation has its channel of the source's features: in registers
+/// up to this degree, then in shared memory, of which the widest float64 models need too much:
+/// theirs stay where they are.
+inline constexpr int kMostRegisterDegree = 3;
+template <int kLmax, class Real>
+inline constexpr bool kSourceInRegisters = kLmax <= kMostRegisterDegree;
+template <int kLmax, class Real>
+inline constexpr bool kSourceShared =
+    !kSourceInRegisters<kLmax, Real> && full_rows(kLmax) * sizeof(Real) <= 288;
 
 /// Registers of a thread that goes through the edges of a source.
 template <int kLmax, class Real>
@@ -215,10 +222,12 @@ struct MixBackward {
   static constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   static constexpr int kMixing = mixing_size(kLmax);
 
-  Real x[kLmax < kSharedSource ? kFull : 1];  // of the source
-  const Real* place;                          // or here, a block's threads apart
-  Real grad_x[kFull];                         // sum over the edges
-  Real local[kRows];                          // rows |m| <= 1 of D x
+  static constexpr bool kHeld = kSourceInRegisters<kLmax, Real>;
+  Real x[kHeld ? kFull : 1];  // of the source
+  const Real* place;          // or its first row is here
+  int stride;                 // and the next one so far from it, where it is not shared
+  Real grad_x[kFull];         // sum over the edges
+  Real local[kRows];          // rows |m| <= 1 of D x
   Real grad_u[kRows];
   Real grad_local[kRows];
   Real torque[3];
@@ -228,10 +237,12 @@ struct MixBackward {
   __device__ __forceinline__ void source(Real (&values)[2 * kL + 1]) const {
 #pragma unroll
     for (int k = 0; k <= 2 * kL; ++k) {
-      if constexpr (kLmax < kSharedSource) {
+      if constexpr (kHeld) {
         values[k] = x[kL * kL + k];
-      } else {
+      } else if constexpr (kSourceShared<kLmax, Real>) {
         values[k] = place[(kL * kL + k) * static_cast<int>(blockDim.x * blockDim.y)];
+      } else {
+        values[k] = place[(kL * kL + k) * stride];
       }
     }
   }
@@ -337,14 +348,19 @@ __global__ void __launch_bounds__(kThreads, backward_blocks<kLmax, kThreads, Rea
 #pragma unroll
   for (int d = 0; d < kFull; ++d) {
     const Real value = active ? args.x[row + d * sizes.hidden] : Real(0);
-    if constexpr (kLmax < kSharedSource) {
+    if constexpr (Registers::kHeld) {
       edge.x[d] = value;
-    } else {
+    } else if constexpr (kSourceShared<kLmax, Real>) {
       place[d * static_cast<int>(blockDim.x * blockDim.y)] = value;
     }
     edge.grad_x[d] = 0;
   }
-  edge.place = place;
+  if constexpr (kSourceShared<kLmax, Real>) {
+    edge.place = place;
+  } else {
+    edge.place = args.x + (active ? row : row - c);  // a channel that exists
+    edge.stride = sizes.hidden;
+  }
 
   const auto start = [&](int i) {
     const std::int64_t at = i < segment.end ? i : segment.begin;  // an edge that exists
@@ -883,7 +899,7 @@ void rotate_mix_backward_of_degree(const kernels::RotateMixBackwardArgs<Real>& a
   const int sums =
       GroupSum<Real>::size((scale ? 0 : mixing_size(kLmax)) + 3, groups.warps()) +
       groups.warps() * Coefficients<Real>::size(edge_coefficients<kLmax>(scale, sizes.rank)) +
-      (kLmax < kSharedSource ? 0 : full_rows(kLmax) * groups.warps() * kWarp);
+      (kSourceShared<kLmax, Real> ? full_rows(kLmax) * groups.warps() * kWarp : 0);
   const int rows = groups.groups > 1 ? full_rows(kLmax) * groups.threads : 0;
   const auto kernel = scale && groups.fits_block()
                           ? rotate_mix_backward_kernel<kLmax, true, kRotationBlock<kLmax>, Real>

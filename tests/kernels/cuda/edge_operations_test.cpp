@@ -703,9 +703,8 @@ TEST_P(EdgeCounts, RotateMixOfWholeVectors) {
   }
 }
 
-TEST_P(Rotations, RotateBackSum) {
-  const MessageShape shape = shape_of(GetParam());
-  const int n_edges = GetParam().n_edges, weights = shape.weights();
+void check_rotate_back_sum(const MessageShape& shape, int n_edges) {
+  const int weights = shape.weights();
   const bool focused = shape.n_focus > 1;
   const Graph graph = graph_of(n_edges, 18);
   Random random(19);
@@ -754,6 +753,29 @@ TEST_P(Rotations, RotateBackSum) {
       back.torque = run.inout("torque", torque);
       run.table().rotate_back_sum_backward(back, run.stream());
     });
+  }
+}
+
+TEST_P(Rotations, RotateBackSum) {
+  check_rotate_back_sum(shape_of(GetParam()), GetParam().n_edges);
+}
+
+/// As wide as a model gets: the most shared memory.
+TEST(WidestRotations, AllDegrees) {
+  DPA4_NEEDS_DEVICE();
+  for (int lmax = 1; lmax <= 6; ++lmax) {
+    for (const RadialMixing mixing : {RadialMixing::kScale, RadialMixing::kMix}) {
+      SCOPED_TRACE("lmax " + std::to_string(lmax));
+      MessageShape shape;
+      shape.lmax = lmax;
+      shape.n_focus = 3;
+      shape.width = 128;
+      shape.n_heads = 2;
+      shape.mixing = mixing;
+      shape.rank = 4;
+      check_rotate_mix(shape, 33, shape.radial_size());
+      check_rotate_back_sum(shape, 33);
+    }
   }
 }
 
