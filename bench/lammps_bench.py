@@ -72,11 +72,13 @@ def overhead(arguments):
     print("| model | atoms | Pair of dpa4/kk [ms] | engine alone [ms] | ratio |\n|---|---|---|---|---|")
     for model, element, n, steps in OVERHEAD_CASES:
         _, pair, said = lammps(arguments, "kk", "in.diamond", n, steps, {"model": model, "element": element})
-        arithmetic = re.search(r"arithmetic (\w+)", said)
+        arithmetic = re.search(r"^ *kernels: +(\w+)", said, re.MULTILINE)
+        if not arithmetic:
+            raise SystemExit(f"{model}: LAMMPS' log does not name the kernels")
         with tempfile.TemporaryDirectory() as work:
             result = pathlib.Path(work) / "result.json"
             command = [arguments.model_bench, "--device", "cuda", "--warm-up", "20", "--repeat", "40",
-                       "--arithmetic", arithmetic.group(1) if arithmetic else "auto", "--json", str(result),
+                       "--arithmetic", arithmetic.group(1), "--json", str(result),
                        f"{HERE.parent / 'potentials' / model}.pt:{8 * n**3}"]
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
             engine = json.loads(result.read_text())["rows"][0]["median_s"]

@@ -19,4 +19,7 @@ int multiprocessors();
 /// Bytes of shared memory that a block may ask for.
 std::size_t most_shared_bytes();
 
+/// Throws InputError, naming the operation, if a block may not have so much.
+void require_shared_bytes(const char* operation, std::size_t bytes);
+
 }  // namespace dpa4::cuda

@@ -173,6 +173,7 @@ class HopperGroup {
   __device__ __forceinline__ void skip(int slices) {
     for (; slices > 0; --slices) {
       barrier_wait(&shared_.full[ring_.stage], ring_.parity);
+      __syncwarp();
       if (lane_ == 0) barrier_arrive(&shared_.empty[ring_.stage]);
       ring_.advance();
     }

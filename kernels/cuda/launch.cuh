@@ -36,7 +36,7 @@ __device__ __forceinline__ void begin_kernel() {
 }
 
 /// Launches `kernel`, which starts with begin_kernel(), on `blocks` blocks; nothing for none.
-/// Shared memory above the default limit is asked for first.
+/// Shared memory above the default limit is asked for first. Throws InputError if there is less.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, dim3 threads,
             std::size_t shared_bytes, kernels::Stream stream, const Arguments&... arguments) {
@@ -45,6 +45,7 @@ void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks
   if (blocks <= 0) return;
   DPA4_EXPECTS(blocks <= kMostBlocks);
   if (shared_bytes > kDefaultShared) {
+    require_shared_bytes(name, shared_bytes);
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    static_cast<int>(shared_bytes));

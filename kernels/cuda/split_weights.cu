@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/split_weights.h"
 
+#include <string>
 #include <tuple>
 
 #include "kernels/cuda/devices.h"
@@ -11,6 +12,7 @@
 #include "kernels/cuda/split_gemm.cuh"
 #include "kernels/cuda/weight_cache.h"
 #include "kernels/cuda/weight_memory.h"
+#include "src/base/error.h"
 
 namespace dpa4::cuda {
 
@@ -197,6 +199,13 @@ int multiprocessors() {
 std::size_t most_shared_bytes() {
   static const int bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   return static_cast<std::size_t>(bytes);
+}
+
+void require_shared_bytes(const char* operation, std::size_t bytes) {
+  if (bytes <= most_shared_bytes()) return;
+  throw InputError(std::string(operation) + ": a block needs " + std::to_string(bytes) +
+                   " bytes of shared memory for this model and the device has " +
+                   std::to_string(most_shared_bytes()) + "; use device cpu or engine eager");
 }
 
 bool has_hopper_products() {

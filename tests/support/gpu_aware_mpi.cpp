@@ -42,17 +42,21 @@ bool is_on_device(const void* memory) {
   std::abort();
 }
 
+long device_messages = 0;  // with something in them
+
 void to_host(Bytes& to, const void* from) {
   auto* const copy = driver_function<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH_v2");
   if (copy == nullptr || copy(to.data(), reinterpret_cast<std::uintptr_t>(from), to.size()) != 0) {
     fail("a message cannot be copied from the device");
   }
+  ++device_messages;
 }
 void to_device(void* to, const Bytes& from) {
   auto* const copy =
       driver_function<int(std::uint64_t, const void*, std::size_t)>("cuMemcpyHtoD_v2");
-  if (copy == nullptr ||
-      copy(reinterpret_cast<std::uintptr_t>(to), from.data(), from.size()) != 0) {
+  auto* const wait = driver_function<int()>("cuCtxSynchronize");  // no stream is ordered behind it
+  if (copy == nullptr || wait == nullptr ||
+      copy(reinterpret_cast<std::uintptr_t>(to), from.data(), from.size()) != 0 || wait() != 0) {
     fail("a message cannot be copied to the device");
   }
 }
@@ -67,17 +71,12 @@ std::map<MPI_Request, Receipt>& receipts() {
   static std::map<MPI_Request, Receipt> all;
   return all;
 }
-long device_messages = 0;
 
-Bytes room_for(int count, MPI_Datatype type) {
+/// Room for a message, with what is in the device's memory: a shorter one leaves the rest as it is.
+Bytes bytes_of(const void* buffer, int count, MPI_Datatype type) {
   int size = 0;
   MPI_Type_size(type, &size);
-  ++device_messages;
-  return Bytes(static_cast<std::size_t>(count) * static_cast<std::size_t>(size));
-}
-
-Bytes bytes_of(const void* buffer, int count, MPI_Datatype type) {
-  Bytes bytes = room_for(count, type);
+  Bytes bytes(static_cast<std::size_t>(count) * static_cast<std::size_t>(size));
   if (!bytes.empty()) to_host(bytes, buffer);
   return bytes;
 }
@@ -103,9 +102,7 @@ int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, 
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
               MPI_Request* request) {
   if (!is_on_device(buffer)) return PMPI_Irecv(buffer, count, type, from, tag, comm, request);
-  Receipt receipt{buffer, room_for(count, type)};
-  // What a shorter message does not fill stays as it is.
-  if (!receipt.bytes.empty()) to_host(receipt.bytes, buffer);
+  Receipt receipt{buffer, bytes_of(buffer, count, type)};
   const int result = PMPI_Irecv(receipt.bytes.data(), count, type, from, tag, comm, request);
   receipts()[*request] = std::move(receipt);
   return result;
