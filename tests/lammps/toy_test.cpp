@@ -596,8 +596,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "pair_style dpa4/test fparam_from_compute thermo_press\n"
                 "pair_coeff * * toy.fparam Aa Bb Cc\nrun 0",
                 "does not give the model's 2 fparam"},
-        Mistake{"PairWrite",
-                kStyle + "pair_coeff * * toy Aa Bb Cc\npair_write 1 1 9 r 1 3 /tmp/x y",
+        Mistake{"PairWrite", kStyle + "pair_coeff * * toy Aa Bb Cc\npair_write 1 1 9 r 1 3 table y",
                 "does not support pair_write"}),
     [](const auto& info) { return std::string(info.param.name); });
 
