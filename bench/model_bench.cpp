@@ -10,7 +10,6 @@
 // --edges: where a step finds the edges and leaves the results of atoms; default: the device, as in
 // dpa4/kk. --operations: where the time of a step goes, in steps of their own. Without PRESET:ATOMS
 // the table of doc/performance.md.
-#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -22,20 +21,13 @@
 
 #include "src/base/error.h"
 #include "src/base/logger.h"
-#include "src/io/checkpoint.h"
-#include "src/model/presets.h"
+#include "src/engine/bench_cases.h"
 #include "src/model/step_bench.h"
-#include "src/model/weight_schema.h"
 #include "src/native/backends.h"
 #include "src/native/native_evaluator.h"
 
 namespace dpa4::bench {
 namespace {
-
-struct Size {
-  std::string model;  // preset or checkpoint file
-  int atoms;
-};
 
 struct Options {
   model::EvaluatorOptions evaluator;
@@ -43,7 +35,7 @@ struct Options {
   std::string memory = "auto";
   std::string edges = "device";
   std::string json;
-  std::vector<Size> sizes;
+  std::vector<engine::BenchCase> cases;
 };
 
 Options parse(int argc, char** argv) {
@@ -82,18 +74,12 @@ Options parse(int argc, char** argv) {
     } else if (word == "--json") {
       options.json = value();
     } else {
-      const std::size_t colon = word.rfind(':');
-      if (colon == std::string::npos) {
-        throw InputError("PRESET:ATOMS or FILE.pt:ATOMS expected, not " + word);
-      }
-      options.sizes.push_back({word.substr(0, colon), std::stoi(word.substr(colon + 1))});
+      const auto found = engine::parse_bench_case(word);
+      if (!found) throw InputError("PRESET:ATOMS or FILE.pt:ATOMS expected, not " + word);
+      options.cases.push_back(*found);
     }
   }
-  if (options.sizes.empty()) {
-    options.sizes = {{"nano", 8000}, {"mini", 8000}, {"neo", 4096}, {"air", 4096},
-                     {"plus", 1728}, {"pro", 1000},  {"neo", 1000}, {"nano", 64},
-                     {"mini", 64},   {"neo", 64},    {"air", 64}};
-  }
+  if (options.cases.empty()) options.cases = engine::usual_bench_cases(model::Device::kCuda);
   return options;
 }
 
@@ -146,23 +132,6 @@ class Placement {
   std::vector<void*> owned_;
 };
 
-struct Model {
-  model::ModelConfig config;
-  model::Weights weights;
-};
-
-Model open(const std::string& name) {
-  const auto& presets = model::preset_names();
-  if (std::find(presets.begin(), presets.end(), name) == presets.end()) {
-    NullLogger quiet;
-    io::Checkpoint checkpoint = io::read_checkpoint(name, {}, quiet);
-    return {std::move(checkpoint.config), std::move(checkpoint.weights)};
-  }
-  Model made{model::preset(name, {"C"}), {}};
-  made.weights = model::random_weights(made.config, 1);
-  return made;
-}
-
 void run(Options options) {
   const model::EvaluatorOptions& evaluator = options.evaluator;
   const bool cuda = evaluator.device == model::Device::kCuda;
@@ -186,14 +155,15 @@ void run(Options options) {
   std::cout << machine << ", " << precision << ", " << arithmetic << ", memory " << options.memory
             << (placement ? ", edges on the device" : ", edges on the host") << "\n";
   std::vector<model::StepBench> rows;
-  for (const Size& size : options.sizes) {
-    const Model opened = open(size.model);
+  NullLogger quiet;
+  for (const engine::BenchCase& each : options.cases) {
+    const engine::BenchModel opened = engine::open_bench_model(each.model, {}, quiet);
     const auto make = [&](bool profile) {
       model::EvaluatorOptions own = evaluator;
       own.profile = profile;
       return native::make_evaluator(opened.config, opened.weights, own);
     };
-    rows.push_back(bench_step(size.model, opened.config, size.atoms, make, options.step));
+    rows.push_back(bench_step(each.model, opened.config, each.atoms, make, options.step));
     print_table(std::cout, {rows.back()}, peak);
     std::cout.flush();
   }

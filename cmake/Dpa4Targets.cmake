@@ -28,16 +28,27 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in"
 
 if(DPA4_ENABLE_CUDA)
   # Machine code for each architecture; the last one also as PTX, for devices that come later.
-  set(DPA4_CUDA_ARCHITECTURES "80;86;89;90;100;120" CACHE STRING
+  set(architectures "80;86;89;90;100;120")
+  if(CMAKE_CUDA_ARCHITECTURES)
+    set(architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  endif()
+  set(DPA4_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
     "CUDA architectures to compile for, oldest first")
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
-    # 90a has Hopper's own instructions, which no other architecture has.
-    list(TRANSFORM DPA4_CUDA_ARCHITECTURES REPLACE "^90$" "90a" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
-    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES APPEND "-real")
-    list(GET DPA4_CUDA_ARCHITECTURES -1 newest)
-    if(NOT newest STREQUAL "90")
-      list(APPEND CMAKE_CUDA_ARCHITECTURES "${newest}-virtual")
+  set(architectures "")
+  foreach(architecture ${DPA4_CUDA_ARCHITECTURES})
+    if(NOT architecture MATCHES "^([0-9]+)[af]?(-real|-virtual)?$")
+      message(FATAL_ERROR "DPA4_CUDA_ARCHITECTURES has '${architecture}': numbers such as 80;90 are needed")
     endif()
+    list(APPEND architectures ${CMAKE_MATCH_1})
+  endforeach()
+  list(REMOVE_DUPLICATES architectures)
+  set(DPA4_CUDA_ARCHITECTURES "${architectures}")
+  # 90a has Hopper's own instructions, which no other architecture has.
+  list(TRANSFORM architectures REPLACE "^90$" "90a" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES APPEND "-real")
+  list(GET architectures -1 newest)
+  if(NOT newest STREQUAL "90")
+    list(APPEND CMAKE_CUDA_ARCHITECTURES "${newest}-virtual")
   endif()
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -DNDEBUG")
   enable_language(CUDA)

@@ -294,7 +294,7 @@ const typename LammpsHaloKokkos<DeviceType>::Incoming& LammpsHaloKokkos<DeviceTy
                      halo_kernels::RowOfEntry{atoms, row_of_atom_here_.data(), n_nodes_, key});
   const int n_keys = n_nodes_ + 1;
   base::group_by_key(space_, "dpa4_halo_group", n, key, n_keys, group_begin_.reserve(n_keys + 1),
-                     made.entry.reserve(n), cursor_.reserve(n_keys));
+                     made.entry.reserve(n), cursor_.reserve(n_keys), n_nodes_);
   base::parallel_for(space_, "dpa4_halo_row_of_group", n,
                      halo_kernels::Gather{key, made.entry.data(), made.row.reserve(n)});
   return made;

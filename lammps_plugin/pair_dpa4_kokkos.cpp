@@ -335,8 +335,8 @@ void PairDPA4Kokkos<DeviceType>::compute(int eflag, int vflag) {
     } else {
       refresh_types(atoms);
     }
-    if (aparam_compute_ != nullptr) {
-      atomKK->sync(aparam_compute_->execution_space, aparam_compute_->datamask_read);
+    for (const Compute* compute : {fparam_compute_, aparam_compute_}) {
+      if (compute != nullptr) atomKK->sync(compute->execution_space, compute->datamask_read);
     }
     read_computes();
     evaluate(atoms);

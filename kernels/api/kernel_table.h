@@ -53,6 +53,9 @@ class Machine {
   /// their first use.
   virtual std::int64_t extra_bytes() const { return 0; }
 
+  /// From here on the calling thread works with this machine: first call of any work.
+  virtual void enter() {}
+
   /// Memory for `bytes` bytes, aligned to 256; throws InputError when there is not enough.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/devices.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/weight_memory.h"
@@ -70,18 +71,12 @@ class CudaMachine final : public kernels::Machine {
     DPA4_CUDA_TRY(cudaMemGetInfo(&free, &total));
     return static_cast<std::int64_t>(free);
   }
-  std::int64_t extra_bytes() const override { return split_weight_bytes(); }
+  std::int64_t extra_bytes() const override { return derived_weight_bytes(); }
+
+  void enter() override { DPA4_CUDA_TRY(cudaSetDevice(device_)); }
 
   void* allocate(std::size_t bytes) override {
-    void* memory = nullptr;
-    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
-    if (error == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // the error is handled: later calls must not see it
-      throw InputError("out of device memory: the model needs " + std::to_string(bytes) +
-                       " more bytes and " + std::to_string(free_bytes()) +
-                       " are free; use a smaller system or more ranks");
-    }
-    if (error != cudaSuccess) fail_device("cudaMalloc", error);
+    void* const memory = allocate_bytes(bytes, "the model");
     sizes_[memory] = bytes;
     return memory;
   }

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
-/// What the devices can do. All devices that a process uses are of one kind.
+/// What the current device can do, and its memory.
 namespace dpa4::cuda {
 
 /// True on devices of compute capability 9.0, if the build has code for them.
@@ -13,7 +14,6 @@ bool has_hopper_products();
 /// newer, if the code that runs there was compiled for that (see begin_kernel).
 bool overlaps_launches();
 
-/// Multiprocessors of the current device.
 int multiprocessors();
 
 /// Bytes of shared memory that a block may ask for.
@@ -21,5 +21,9 @@ std::size_t most_shared_bytes();
 
 /// Throws InputError, naming the operation, if a block may not have so much.
 void require_shared_bytes(const char* operation, std::size_t bytes);
+
+/// Memory for `bytes` bytes. Throws InputError if there is not enough: "out of device memory", who
+/// needs it, how much is free, and what to do about it.
+void* allocate_bytes(std::size_t bytes, const std::string& who);
 
 }  // namespace dpa4::cuda

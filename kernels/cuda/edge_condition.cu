@@ -103,15 +103,14 @@ struct LaneColumns {
   int first, width;
 
   __device__ bool any() const { return first < width; }
-  /// From a row that nobody writes.
   __device__ __forceinline__ void load(const float* row, float (&values)[kLaneColumns]) const {
     if constexpr (kAligned) {
-      const float4 v = __ldg(reinterpret_cast<const float4*>(row + first));
+      const float4 v = *reinterpret_cast<const float4*>(row + first);
       values[0] = v.x, values[1] = v.y, values[2] = v.z, values[3] = v.w;
     } else {
 #pragma unroll
       for (int v = 0; v < kLaneColumns; ++v) {
-        values[v] = first + v < width ? __ldg(row + first + v) : 0.0f;
+        values[v] = first + v < width ? row[first + v] : 0.0f;
       }
     }
   }

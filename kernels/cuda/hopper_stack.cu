@@ -10,6 +10,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matrix.cuh"
 #include "kernels/cuda/split_gemm.cuh"
+#include "kernels/cuda/split_weights.h"
 #include "kernels/cuda/weight_cache.h"
 
 namespace dpa4::cuda {
@@ -73,16 +74,6 @@ struct PackedMatrix {
   __host__ __device__ int chunks() const { return slices * tiles * groups; }
   std::int64_t bytes() const { return std::int64_t{chunks()} * stack_chunk_bytes(tile); }
 };
-
-__global__ void largest_kernel(PackedMatrix packed, unsigned* largest) {
-  begin_kernel();
-  const int at = static_cast<int>(blockIdx.x) * kBlock + static_cast<int>(threadIdx.x);
-  if (at >= packed.k * packed.n) return;
-  const float value = packed.matrix.data[blockIdx.y * packed.matrix.stride + at];
-  // As bits the numbers >= 0 have their own order; a maximum does not depend on the order of
-  // taking.
-  atomicMax(largest + packed.scale, __float_as_uint(fabsf(value)));
-}
 
 __global__ void pack_kernel(PackedMatrix packed, const unsigned* largest, std::int64_t stride,
                             unsigned char* out, float* inverse_scale) {
@@ -214,8 +205,8 @@ void pack(const kernels::MessageShape& shape, int n_layers, const kernels::So2La
   };
   for (const PackedMatrix& matrix : list) {
     packed.made_from(matrix.matrix.data, shape.n_focus * matrix.matrix.stride);
-    largest_kernel<<<blocks(std::int64_t{matrix.k} * matrix.n), kBlock, 0, cuda_stream>>>(matrix,
-                                                                                          largest);
+    find_largest_weight(matrix.matrix, matrix.k, matrix.n, shape.n_focus, largest + matrix.scale,
+                        stream);
     pack_kernel<<<blocks(std::int64_t{matrix.chunks()} * 32 * matrix.tile), kBlock, 0,
                   cuda_stream>>>(matrix, largest, packed.stride, chunks, inverse);
     DPA4_CUDA_TRY(cudaGetLastError());

@@ -216,8 +216,14 @@ class StackGroup {
   static __device__ __forceinline__ constexpr int place(int quad, int h, int i) {
     return 8 * quad + 4 * (i / 2) + 2 * h + i % 2;
   }
-  static __device__ __forceinline__ float4 load_quad(const float* from) {
+  /// From what this kernel and the one before it do not write.
+  static __device__ __forceinline__ float4 load_old_quad(const float* from) {
     return __ldg(reinterpret_cast<const float4*>(from));
+  }
+  /// From what the kernel before this one has written: this one may have started when that was not
+  /// yet there, so these are no constants.
+  static __device__ __forceinline__ float4 load_quad(const float* from) {
+    return *reinterpret_cast<const float4*>(from);
   }
   /// A store without a branch: what lies between branches is what the compiler can overlap. That
   /// the numbers have changed is known to it only after the next barrier.
@@ -487,18 +493,21 @@ class StackGroup {
   /// |m| = 1: u + s z with the open gates that the other part has left.
   __device__ __forceinline__ void open_vectors(float (&value)[kNumbers], const float (&factor)[2],
                                                int layer) const {
-    scale_and_keep(value, factor, layer);
     const float* const open[2] = {call_.open + first_gate(layer, 0),
                                   call_.open + first_gate(layer, 1)};
     constexpr int kBatch = batch(kHalf / 16, 8, kFree);
-#pragma unroll
-    for (int first = 0; first < kHalf / 16; first += kBatch) {
-      float4 s[kBatch][2];
+    float4 s[kBatch][2];
+    const auto load = [&](int first) {
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) s[i][h] = load_quad(open[h] + 16 * (first + i));
       }
+    };
+    load(0);
+    scale_and_keep(value, factor, layer);
+#pragma unroll
+    for (int first = 0; first < kHalf / 16; first += kBatch) {
 #pragma unroll
       for (int i = 0; i < 2 * kBatch; ++i) {
         const int quad = first + i % kBatch + i / kBatch * (kHalf / 16);
@@ -512,6 +521,7 @@ class StackGroup {
           add_gated(value[place(quad, h, 3)], old[1].y, gate.w);
         }
       }
+      if (first + kBatch < kHalf / 16) load(first + kBatch);
     }
   }
   static __device__ __forceinline__ void add_gated(float& z, float old, float gate) {
@@ -577,7 +587,7 @@ class StackGroup {
         const float* const from = kept(layer, h) + 4 * (lane_ % 4);
 #pragma unroll
         for (int quad = 0; quad < kScalars / 16; ++quad) {
-          const float4 v = load_quad(from + 16 * quad);
+          const float4 v = load_old_quad(from + 16 * quad);
           scalar[place(quad, h, 0)] = v.x;
           scalar[place(quad, h, 1)] = v.y;
           scalar[place(quad, h, 2)] = v.z;
@@ -604,8 +614,8 @@ class StackGroup {
       for (int i = 0; i < kBatch; ++i) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          z[0][i][h] = load_quad(z_from[h] + 16 * (first + i));
-          z[1][i][h] = load_quad(z_from[h] + 16 * (first + i) + kGates);
+          z[0][i][h] = load_old_quad(z_from[h] + 16 * (first + i));
+          z[1][i][h] = load_old_quad(z_from[h] + 16 * (first + i) + kGates);
         }
       }
     };
@@ -663,7 +673,7 @@ class StackGroup {
         const bool scalar = 16 * quad < kScalars && column_group_ == 0;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          z[i][h] = load_quad(z_from[h] + 16 * quad);
+          z[i][h] = load_old_quad(z_from[h] + 16 * quad);
           // Scalars have no gates: any address will do.
           s[i][h] = load_quad(scalar ? z_from[h] : open[h] + 16 * quad);
           sum[i][h] = load_quad(scalar ? z_from[h] : along[h] + 16 * quad);

@@ -50,7 +50,7 @@ struct WeightMatrix {
   std::int64_t stride = 0;
 };
 
-/// Reads kCount numbers; 16 bytes at a time where kCount is 2 or 4 (the address is aligned then).
+/// Reads kCount numbers; 2 or 4 of them at once (the address is aligned for that).
 template <int kCount>
 __device__ __forceinline__ void load_numbers(const float* from, float* to) {
   if constexpr (kCount == 4) {

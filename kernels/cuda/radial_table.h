@@ -51,7 +51,7 @@ inline constexpr std::size_t kTableShared =
 /// the device, and remembered until the weights are forgotten (weight_memory.h).
 RadialTable radial_table(const kernels::EdgeConditionNet<float>& net);
 
-/// As forget_weights and split_weight_bytes, for tables.
+/// As forget_weights and derived_weight_bytes, for tables.
 void forget_radial_tables(const float* begin, const float* end);
 std::int64_t radial_table_bytes();
 

@@ -210,11 +210,11 @@ class GroupSum {
 /// up to this degree, then in shared memory, of which the widest float64 models need too much:
 /// theirs stay where they are.
 inline constexpr int kMostRegisterDegree = 3;
-template <int kLmax, class Real>
+template <int kLmax>
 inline constexpr bool kSourceInRegisters = kLmax <= kMostRegisterDegree;
 template <int kLmax, class Real>
 inline constexpr bool kSourceShared =
-    !kSourceInRegisters<kLmax, Real> && full_rows(kLmax) * sizeof(Real) <= 288;
+    !kSourceInRegisters<kLmax> && full_rows(kLmax) * sizeof(Real) <= 288;
 
 /// Registers of a thread that goes through the edges of a source.
 template <int kLmax, class Real>
@@ -222,7 +222,7 @@ struct MixBackward {
   static constexpr int kRows = local_rows(kLmax), kFull = full_rows(kLmax);
   static constexpr int kMixing = mixing_size(kLmax);
 
-  static constexpr bool kHeld = kSourceInRegisters<kLmax, Real>;
+  static constexpr bool kHeld = kSourceInRegisters<kLmax>;
   Real x[kHeld ? kFull : 1];  // of the source
   const Real* place;          // or its first row is here
   int stride;                 // and the next one so far from it, where it is not shared

@@ -57,7 +57,8 @@ void source_gate_backward(const kernels::SourceGateBackwardArgs<Real>& args,
     const double inner = args.shape.r_inner, outer = args.shape.r_outer;
     const Real w = math::bridging_switch(args.length[i], inner, outer);
     const Real dw = math::bridging_switch_dr(args.length[i], inner, outer);
-    args.grad_length[i] += args.grad_gate[src] * args.gate[src] * dw / w;
+    // The rounded length may be r_inner where the gate, made from the length in double, is not 0.
+    if (w > 0) args.grad_length[i] += args.grad_gate[src] * args.gate[src] * dw / w;
   });
 }
 

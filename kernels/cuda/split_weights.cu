@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kernels/cuda/split_weights.h"
 
-#include <string>
 #include <tuple>
 
-#include "kernels/cuda/devices.h"
-#include "kernels/cuda/hopper_stack_weights.h"
 #include "kernels/cuda/hopper_weights.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/radial_table.h"
 #include "kernels/cuda/split_gemm.cuh"
 #include "kernels/cuda/weight_cache.h"
-#include "kernels/cuda/weight_memory.h"
-#include "src/base/error.h"
 
 namespace dpa4::cuda {
 
 namespace {
 
-/// The largest |number| of a matrix as the bits of a float: for numbers >= 0 these are ordered like
-/// the numbers themselves, and a maximum does not depend on the order in which it is taken.
+// Bits of numbers >= 0 are ordered like the numbers, and a maximum does not depend on the order in
+// which it is taken.
 __global__ void largest_weight_kernel(WeightMatrix<float> matrix, int k, int n, unsigned* largest) {
   begin_kernel();
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
@@ -108,8 +102,7 @@ FormHeader* begin_form(const WeightMatrix<float>& matrix, int k, int n, int batc
   form.made_from(matrix.data,
                  (batch - 1) * matrix.stride + static_cast<std::int64_t>(k - 1) * matrix.ld + n);
   DPA4_CUDA_TRY(cudaMemsetAsync(header, 0, kHeaderBytes, stream));
-  largest_weight_kernel<<<form_blocks(static_cast<std::int64_t>(k) * n, batch), kBlock, 0,
-                          stream>>>(matrix, k, n, &header->largest);
+  find_largest_weight(matrix, k, n, batch, &header->largest, stream);
   return header;
 }
 
@@ -164,6 +157,12 @@ WeightCache<FormKey, WeightForm>& forms() {
 
 }  // namespace
 
+void find_largest_weight(const WeightMatrix<float>& matrix, int k, int n, int batch,
+                         unsigned* largest, kernels::Stream stream) {
+  largest_weight_kernel<<<form_blocks(static_cast<std::int64_t>(k) * n, batch), kBlock, 0,
+                          static_cast<cudaStream_t>(stream)>>>(matrix, k, n, largest);
+}
+
 SplitWeights split_weights(const WeightMatrix<float>& matrix, int k, int n, int batch,
                            kernels::Stream stream) {
   return forms()
@@ -180,64 +179,8 @@ HopperWeights hopper_weights(const WeightMatrix<float>& matrix, int k, int n, in
       .hopper;
 }
 
-namespace {
+void forget_split_weights(const float* begin, const float* end) { forms().forget(begin, end); }
 
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  DPA4_CUDA_TRY(cudaGetDevice(&device));
-  DPA4_CUDA_TRY(cudaDeviceGetAttribute(&value, attribute, device));
-  return value;
-}
-
-}  // namespace
-
-int multiprocessors() {
-  static const int count = device_attribute(cudaDevAttrMultiProcessorCount);
-  return count;
-}
-
-std::size_t most_shared_bytes() {
-  static const int bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  return static_cast<std::size_t>(bytes);
-}
-
-void require_shared_bytes(const char* operation, std::size_t bytes) {
-  if (bytes <= most_shared_bytes()) return;
-  throw InputError(std::string(operation) + ": a block needs " + std::to_string(bytes) +
-                   " bytes of shared memory for this model and the device has " +
-                   std::to_string(most_shared_bytes()) + "; use device cpu or engine eager");
-}
-
-bool has_hopper_products() {
-#ifdef DPA4_CUDA_HOPPER
-  static const bool hopper = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
-  return hopper;
-#else
-  return false;
-#endif
-}
-
-bool overlaps_launches() {
-  // Code for an older architecture, compiled by the driver for this one, does not wait.
-  static const bool overlaps = [] {
-    cudaFuncAttributes attributes{};
-    DPA4_CUDA_TRY(cudaFuncGetAttributes(&attributes, largest_weight_kernel));
-    return attributes.ptxVersion >= 90;
-  }();
-  return overlaps;
-}
-
-void forget_weights(const void* data, std::size_t bytes) {
-  const auto* begin = static_cast<const char*>(data);
-  const auto* first = reinterpret_cast<const float*>(begin);
-  const auto* last = reinterpret_cast<const float*>(begin + bytes);
-  forms().forget(first, last);
-  forget_stack_weights(first, last);
-  forget_radial_tables(first, last);
-}
-
-std::int64_t split_weight_bytes() {
-  return forms().bytes() + stack_weight_bytes() + radial_table_bytes();
-}
+std::int64_t split_weight_bytes() { return forms().bytes(); }
 
 }  // namespace dpa4::cuda

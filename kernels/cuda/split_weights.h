@@ -30,10 +30,18 @@ struct SplitWeights {
   std::int64_t batch_stride = 0;
 };
 
+/// Raises *largest, bits of a number >= 0, to the largest |number| of the matrices.
+void find_largest_weight(const WeightMatrix<float>& matrix, int k, int n, int batch,
+                         unsigned* largest, kernels::Stream stream);
+
 /// The split form of weights in device memory. It is made at the first use of the matrix (on
 /// `stream`, into memory of its own) and remembered by the matrix' address and sizes until
 /// forget_weights (weight_memory.h).
 SplitWeights split_weights(const WeightMatrix<float>& matrix, int k, int n, int batch,
                            kernels::Stream stream);
+
+/// As forget_weights and derived_weight_bytes, for split_weights and hopper_weights.
+void forget_split_weights(const float* begin, const float* end);
+std::int64_t split_weight_bytes();
 
 }  // namespace dpa4::cuda

@@ -9,12 +9,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/check.h"
-#include "src/base/error.h"
+#include "kernels/cuda/devices.h"
 
 namespace dpa4::cuda {
 
@@ -28,17 +26,9 @@ class DerivedWeights {
  public:
   /// Takes memory for it. Throws InputError if there is not enough.
   void* allocate(std::int64_t bytes) {
-    void* memory = nullptr;
-    const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
-    if (error == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // the error is handled: later calls must not see it
-      throw InputError("out of device memory: a form of the model's weights needs " +
-                       std::to_string(bytes) + " bytes");
-    }
-    if (error != cudaSuccess) fail_device("cudaMalloc", error);
-    memory_.reset(memory);
+    memory_.reset(allocate_bytes(static_cast<std::size_t>(bytes), "a form of the model's weights"));
     bytes_ = bytes;
-    return memory;
+    return memory_.get();
   }
   /// Gives the memory back.
   void release() {

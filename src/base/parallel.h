@@ -318,15 +318,22 @@ void fill(const Space& space, const char* label, std::int64_t n, T* out, T value
 /// @param begin    (n_keys + 1)  out: the elements of key k are members[begin[k] .. begin[k + 1])
 /// @param members  (n)           out: element numbers, ascending within a key
 /// @param cursor   (n_keys)      scratch
+/// @param n_ordered  Keys from here on need no order of their members: one thread orders a key, and
+///                   a last key of what belongs nowhere may have very many.
 template <class Space>
 void group_by_key(const Space& space, const char* label, int n, const int* keys, int n_keys,
-                  int* begin, int* members, int* cursor) {
+                  int* begin, int* members, int* cursor, int n_ordered) {
   fill(space, label, n_keys, begin, 0);
   parallel_for(space, label, n, detail::CountKeys<Space>{keys, begin});
   exclusive_scan(space, label, n_keys, begin);
   parallel_for(space, label, n_keys, detail::CopyInts{begin, cursor});
   parallel_for(space, label, n, detail::PlaceMembers<Space>{keys, cursor, members});
-  parallel_for(space, label, n_keys, detail::SortGroup{begin, members});
+  parallel_for(space, label, n_ordered, detail::SortGroup{begin, members});
+}
+template <class Space>
+void group_by_key(const Space& space, const char* label, int n, const int* keys, int n_keys,
+                  int* begin, int* members, int* cursor) {
+  group_by_key(space, label, n, keys, n_keys, begin, members, cursor, n_keys);
 }
 
 /// Sorts different values in the order of `less`, however they are distributed.

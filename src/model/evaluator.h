@@ -65,8 +65,8 @@ struct Request {
   bool atom_virial = false;
 };
 
-/// Results of own atoms in the memory of the evaluator's device, complete when `evaluate` returns
-/// and valid until it is called again.
+/// Results of own atoms in the memory of the evaluator's device, valid until `evaluate` is called
+/// again. Complete when it returns, or, with an EvaluatorOptions::stream, for later work on that.
 struct DeviceResults {
   TensorView<const double, 1> atom_energy;  // (n_owned)     [eV]
   TensorView<const double, 2> force;        // (n_owned, 3)  [eV/Angstrom]

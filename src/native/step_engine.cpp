@@ -20,6 +20,9 @@ constexpr double kKeptPartOfHost = 0.25, kKeptPartOfDevice = 0.5;
 /// A cohort should hold the edges of a destination: one that is cut in two is looked at twice.
 constexpr int kUsualNeighbors = 128;
 
+/// This part of the free memory is left to others when pre-activations are kept.
+constexpr std::int64_t kSparePart = 8;
+
 /// Buffers take at most this part of the free memory or of the user's budget ...
 constexpr std::int64_t kBufferPart = 8;
 /// ... but a cohort that fills a large device is always given to them: as many edges, unless that
@@ -458,8 +461,16 @@ const T* StepEngine<Real>::mirror(T* copy, const T* array, std::int64_t count) {
 }
 
 template <class Real>
-void StepEngine<Real>::release() {
+void StepEngine<Real>::forget_arrays() {
   reserved_ = {};
+  arrays_ = {};
+  last_recipe_ = {};  // new arrays may lie at the old address and be divided in another way
+  recorded_ = false;
+}
+
+template <class Real>
+void StepEngine<Real>::release() {
+  forget_arrays();
   array_memory_.release();
   lanes_.clear();
   kept_.release();
@@ -482,37 +493,51 @@ void StepEngine<Real>::reserve(const StepCounts& counts) {
   }
   kept_.release();  // made again with what is left
   kept_row_.release();
-  refuse_what_does_not_fit(counts);
-  reserved_ = {};
+  const std::int64_t room = room_bytes();
+  refuse_what_does_not_fit(counts, room);
+  if (memory_plan().total(wanted.nodes, wanted.edges) > room) wanted = counts;
+  forget_arrays();
   array_memory_.release();
-  Carver carver(array_memory_.reserve(array_bytes<Real>(sizes_, wanted)));
-  arrays_.lay_out(carver, sizes_, wanted);
-  const std::int64_t elements =
-      lane_size(static_cast<int>(std::min<std::int64_t>(cohort_, wanted.edges)),
-                static_cast<int>(std::min<std::int64_t>(chunk_, wanted.nodes)));
-  while (lanes_.size() < lanes) lanes_.emplace_back(machine);
-  for (Memory<Real>& lane : lanes_) lane.reserve(elements);
+  try {
+    Carver carver(array_memory_.reserve(array_bytes<Real>(sizes_, wanted)));
+    arrays_.lay_out(carver, sizes_, wanted);
+    const std::int64_t elements =
+        lane_size(static_cast<int>(std::min<std::int64_t>(cohort_, wanted.edges)),
+                  static_cast<int>(std::min<std::int64_t>(chunk_, wanted.nodes)));
+    while (lanes_.size() < lanes) lanes_.emplace_back(machine);
+    for (Memory<Real>& lane : lanes_) lane.reserve(elements);
+  } catch (...) {
+    release();
+    throw;
+  }
   reserved_ = wanted;
+}
+
+/// Bytes for which there is room: what is free and held now, or the user's budget if that is less.
+template <class Real>
+std::int64_t StepEngine<Real>::room_bytes() const {
+  const model::MemoryPlan plan = memory_plan();
+  const std::int64_t held = reserved_.nodes > 0 ? plan.total(reserved_.nodes, reserved_.edges)
+                                                : plan.fixed_bytes - plan.buffer_bytes;
+  const std::int64_t there_is = backend_.machine->free_bytes() + held;
+  const bool limited = options_.memory && *options_.memory > 0;
+  return limited ? std::min(*options_.memory, there_is) : there_is;
 }
 
 /// Throws before anything is allocated if the plan needs more than there is.
 template <class Real>
-void StepEngine<Real>::refuse_what_does_not_fit(const StepCounts& counts) {
+void StepEngine<Real>::refuse_what_does_not_fit(const StepCounts& counts, std::int64_t room) const {
   const model::MemoryPlan plan = memory_plan();
-  const std::int64_t held = reserved_.nodes > 0 ? plan.total(reserved_.nodes, reserved_.edges)
-                                                : plan.fixed_bytes - plan.buffer_bytes;
   const std::int64_t needed = plan.total(counts.nodes, counts.edges);
-  const std::int64_t there_is = backend_.machine->free_bytes() + held;
-  const bool beyond_budget = options_.memory && *options_.memory > 0 && needed > *options_.memory;
-  if (needed <= there_is && !beyond_budget) return;
-  const std::int64_t limit = beyond_budget ? std::min(*options_.memory, there_is) : there_is;
+  if (needed <= room) return;
+  const bool beyond_budget = options_.memory && *options_.memory == room;
   const double neighbors = static_cast<double>(counts.edges) /
                            static_cast<double>(std::max<std::int64_t>(counts.nodes, 1));
   throw InputError("not enough memory for " + std::to_string(counts.nodes) + " atoms with " +
                    std::to_string(counts.edges) + " edges: " + std::to_string(needed >> 20) +
-                   " MiB are needed and " + std::to_string(limit >> 20) +
+                   " MiB are needed and " + std::to_string(room >> 20) +
                    (beyond_budget ? " MiB allowed by the keyword memory" : " MiB free") +
-                   "; at this density about " + std::to_string(plan.most_atoms(limit, neighbors)) +
+                   "; at this density about " + std::to_string(plan.most_atoms(room, neighbors)) +
                    " atoms fit; use more ranks, a smaller cohort or fewer threads");
 }
 
@@ -533,22 +558,32 @@ void StepEngine<Real>::choose_kept_edges() {
   kept_edges_ = 0;
   const std::int64_t per_edge = kept_bytes_per_edge();
   if (per_edge == 0) return;
-  const std::int64_t elements =
-      (per_edge - static_cast<std::int64_t>(sizeof(int))) / static_cast<std::int64_t>(sizeof(Real));
   std::int64_t room = kept_.bytes() + kept_row_.bytes();
   if (room < per_edge * step_.n_edges) {
-    // What others have taken since the start is not there any more.
-    const std::int64_t there_is = room + backend_.machine->free_bytes();
-    room = std::min(memory_plan().kept_bytes(step_.n_nodes, step_.n_edges), there_is);
+    // What others have taken since the start is not there any more, and they may need more.
+    const std::int64_t free = backend_.machine->free_bytes();
+    room = std::min(memory_plan().kept_bytes(step_.n_nodes, step_.n_edges),
+                    room + free - free / kSparePart);
   }
-  const std::int64_t limit = std::clamp<std::int64_t>(room / per_edge, 0, step_.n_edges);
+  // Every edge has a number, edges that are kept have a row.
+  constexpr std::int64_t kNumber = sizeof(int);
+  const std::int64_t row_bytes = per_edge - kNumber;
+  const std::int64_t limit =
+      std::clamp<std::int64_t>((room - kNumber * step_.n_edges) / row_bytes, 0, step_.n_edges);
   for (const Cohort& cohort : by_src_.cohorts()) {
     if (cohort.first + cohort.count > limit) break;
     kept_edges_ = cohort.first + cohort.count;
   }
   if (kept_edges_ == 0) return;
-  kept_.reserve(kept_edges_ * elements);
-  step_kept_row_ = kept_row_.reserve(step_.n_edges);
+  try {
+    kept_.reserve(kept_edges_ * (row_bytes / static_cast<std::int64_t>(sizeof(Real))));
+    step_kept_row_ = kept_row_.reserve(step_.n_edges);
+  } catch (const InputError&) {
+    // Another rank was faster. What is not kept is made again.
+    kept_.release();
+    kept_row_.release();
+    kept_edges_ = 0;
+  }
 }
 
 template <class Real>
@@ -880,6 +915,7 @@ template <class Real>
 void StepEngine<Real>::evaluate(const model::Structure& structure,
                                 const model::Conditions& conditions, model::HaloExchange& halo,
                                 model::Request request, model::Evaluation& result) {
+  backend_.machine->enter();
   make_conditions(conditions);
   evaluate_structure(structure, halo, request, result);
 }
@@ -932,8 +968,8 @@ void StepEngine<Real>::run_step(model::HaloExchange& halo) {
     return;
   }
   if (!recorded_) {
-    machine.begin_recording();
     try {
+      machine.begin_recording();
       issue_step(halo);
       recorded_ = machine.end_recording();
     } catch (const std::exception&) {

@@ -62,9 +62,11 @@ class StepEngine final : public model::Evaluator {
   void prepare_step(const model::Structure& structure, model::HaloExchange& halo);
   void plan_buffers();
   void warm_up();
+  void forget_arrays();
   void release();
   void reserve(const StepCounts& counts);
-  void refuse_what_does_not_fit(const StepCounts& counts);
+  std::int64_t room_bytes() const;
+  void refuse_what_does_not_fit(const StepCounts& counts, std::int64_t room) const;
   void choose_kept_edges();
   std::int64_t kept_bytes_per_edge() const;
   void cut(Cohorts& cohorts, const TensorView<const int, 1>& begin, int n_nodes, bool on_device);

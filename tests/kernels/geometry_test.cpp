@@ -399,6 +399,31 @@ TEST(SourceGate, IsTheProductOfTheSwitches) {
   }
 }
 
+/// The gate comes from the length in double; the gradient from the rounded one, which may already
+/// be the inner radius, where the switch and its derivative are zero.
+TEST(SourceGate, GivesNoGradientWhereTheRoundedSwitchIsZero) {
+  const kernels::RadialShape shape = radial_shape(false, true);
+  const double vec[3] = {0, shape.r_inner + 1e-3 * (shape.r_outer - shape.r_inner), 0};
+  const int begin[3] = {0, 1, 1}, source[1] = {0}, order[1] = {0};
+  const float length[1] = {static_cast<float>(shape.r_inner) - 1e-6f};
+  for (const std::string& isa : cpu::instruction_sets()) {
+    const auto& table = cpu::table<float>(isa);
+    float partial[4], gate[2];
+    table.source_gate_partial({0, 2, begin, order, shape, vec, partial}, nullptr);
+    table.source_gate({2, partial, gate}, nullptr);
+    ASSERT_GT(gate[0], 0) << isa;
+    kernels::EdgeSlice slice;
+    slice.count = 1;
+    slice.node_count = 2;
+    slice.src = slice.dst = source;
+    slice.begin = begin;
+    const float grad_gate[2] = {1, 1};
+    float grad_length[1] = {0.5};
+    table.source_gate_backward({slice, shape, length, gate, grad_gate, grad_length}, nullptr);
+    EXPECT_EQ(grad_length[0], 0.5f) << isa;
+  }
+}
+
 struct EnvSeedSum {
   const TestGraph& graph;
   int width;

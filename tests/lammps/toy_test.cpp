@@ -499,6 +499,24 @@ TEST(Energy, IsThatOfTheConditionsComputed) {
               1e-9);
 }
 
+TEST(Energy, FollowsWhatIsComputedInEveryStep) {
+  Lammps lammps;
+  lammps.commands(kLoad + crystal() + "compute center all reduce ave x y\n" +
+                  toy("toy.fparam", "fparam_from_compute center") +
+                  "velocity all set 20 10 0 units box\nfix move all nve\n");
+  lammps.watch(false);
+  lammps.commands("run 5");
+  const Snapshot atoms = lammps.snapshot();
+  double center[2] = {0, 0};
+  for (int n = 0; n < atoms.n_atoms(); ++n) {
+    for (int k = 0; k < 2; ++k) center[k] += atoms.x[3 * n + k] / atoms.n_atoms();
+  }
+  EXPECT_NEAR(atoms.energy,
+              without_lammps(atoms, cell_of(lammps)).energy +
+                  (center[0] + 10 * center[1]) * atoms.n_atoms(),
+              1e-8);
+}
+
 TEST(Virial, IsTheDerivativeOfTheEnergyByStrain) {
   // Strain of +-1e-5 of 12.5 (x) and 10 Angstrom (y, z); the tilts move x by y / 10, x by z / 10, y
   // by z / 10. Truncation and rounding of the difference are 1e-6 of a virial of order 100 eV.

@@ -36,6 +36,8 @@ class LiteralMachine : public kernels::Machine {
   bool host_memory() const override { return host_memory_; }
   std::int64_t free_bytes() const override { return free ? *free - held : inner_->free_bytes(); }
   void* allocate(std::size_t bytes) override {
+    if (allocations == 0) throw InputError("out of memory");
+    if (allocations > 0) --allocations;
     void* memory = inner_->allocate(bytes);
     held_[memory] = static_cast<std::int64_t>(bytes);
     held += static_cast<std::int64_t>(bytes);
@@ -69,6 +71,7 @@ class LiteralMachine : public kernels::Machine {
   std::int64_t most_held = 0;
   std::size_t largest_download = 0;  // bytes
   std::optional<std::int64_t> free;  // bytes of a machine with so much memory
+  int allocations = -1;              // that still succeed; negative: any number
 
  private:
   std::unique_ptr<kernels::Machine> inner_;
@@ -363,6 +366,67 @@ TEST(Engine, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_LE(counter.held, before);
   // What fitted before still does.
   evaluate(engine, small.structure());
+}
+
+/// Whichever allocation of a step fails: there is an error or the right result, and what comes
+/// after is as if nothing had been.
+TEST(Engine, GoesOnAfterAnAllocationThatFailed) {
+  const ModelCase model("golden/mini.json");
+  const model::EvaluatorOptions options;
+  RandomStructure small(20, 7.0, 3, model.config().rcut, 11);
+  RandomStructure large(150, 12.0, 3, model.config().rcut, 12);
+  const auto plain = literal_engine<float>(model.config(), model.weights(), options);
+  const model::Evaluation small_result = evaluate(*plain, small.structure());
+  const model::Evaluation large_result = evaluate(*plain, large.structure());
+  const int begin[1] = {0};
+  model::Structure nothing;
+  nothing.edges.dst_begin = nothing.edges.src_begin = {begin, 1};
+  int failures = 0, steps = 0;
+  for (bool failed = true; failed && steps < 20; ++steps) {
+    auto owned = std::make_unique<LiteralMachine>();
+    LiteralMachine& machine = *owned;
+    StepEngine<float> engine(model.config(), model.weights(), options,
+                             {std::move(owned), &cpu::table<float>()});
+    evaluate(engine, small.structure());
+    machine.allocations = steps;
+    try {
+      expect_same_bits(evaluate(engine, large.structure()), large_result);
+    } catch (const InputError&) {
+      ++failures;
+    }
+    failed = machine.allocations == 0;
+    machine.allocations = -1;
+    EXPECT_EQ(evaluate(engine, nothing).energy, 0);
+    expect_same_bits(evaluate(engine, small.structure()), small_result);
+    expect_same_bits(evaluate(engine, large.structure()), large_result);
+  }
+  EXPECT_GE(failures, 2);  // arrays and buffers
+  // Without memory for either array of kept rows the step is possible; two more have enough.
+  EXPECT_EQ(steps, failures + 4);
+  EXPECT_LT(steps, 20);
+}
+
+/// Kept rows leave some of the free memory to others.
+TEST(Engine, KeptRowsDoNotTakeAllMemory) {
+  const ModelCase model("golden/mini.json");
+  auto owned = std::make_unique<LiteralMachine>(/*host_memory=*/false);
+  LiteralMachine& machine = *owned;
+  machine.free = std::int64_t{100} << 30;
+  model::EvaluatorOptions options;
+  options.cohort = 64;
+  StepEngine<float> engine(model.config(), model.weights(), options,
+                           {std::move(owned), &cpu::table<float>()});
+  RandomStructure atoms(150, 12.0, 3, model.config().rcut, 13);
+  const graph::EdgeList& edges = atoms.structure().edges;
+  const model::MemoryPlan plan = engine.memory_plan();
+  const std::int64_t kept = plan.kept_bytes(edges.n_nodes, edges.n_edges());
+  ASSERT_EQ(kept, plan.kept_bytes_per_edge * edges.n_edges());
+  machine.free = plan.total(edges.n_nodes, edges.n_edges()) + kept / 2;
+  expect_same_bits(evaluate(engine, atoms.structure()),
+                   evaluate(*literal_engine<float>(model.config(), model.weights(), options),
+                            atoms.structure()));
+  EXPECT_GE(machine.free_bytes(), kept / 2 / 9);
+  EXPECT_LE(machine.free_bytes(), kept / 4);  // most of it is used
 }
 
 /// Work that is being noted instead of done.
