@@ -229,6 +229,14 @@ void PairDPA4::find_computes() {
 }
 
 double PairDPA4::init_one(int i, int j) {
+  // pair_style hybrid asks for the pairs of every pair_coeff, also of those that another replaced.
+  if (!allocated || setflag[i][j] == 0) {
+    error->all(
+        FLERR, Error::NOLASTLINE,
+        "All pair coeffs are not set: the last pair_coeff of pair_style dpa4 has no elements "
+        "for the atom types " +
+            std::to_string(i) + " and " + std::to_string(j) + " (it replaces those before it)");
+  }
   return model_type_of_[i] >= 0 && model_type_of_[j] >= 0 ? model_.config.rcut : 0.0;
 }
 
@@ -371,21 +379,24 @@ void PairDPA4::fail_null_type() {
              "An atom changed to a type that pair_coeff maps to NULL without a new neighbor list");
 }
 
-/// The conditions of this step, from the computes that were asked for.
+/// The conditions for these positions, from the computes that were asked for. They compute anew: in
+/// one time step positions differ between a minimizer's trials and before and after integration.
 void PairDPA4::read_computes() {
+  if (fparam_compute_ == nullptr && aparam_compute_ == nullptr) return;
+  modify->clearstep_compute();  // also those that these take numbers from
   if (fparam_compute_ != nullptr) {
     Compute& compute = *fparam_compute_;
     if (compute.vector_flag == 0) {
-      if (compute.invoked_scalar != update->ntimestep) compute.compute_scalar();
+      compute.compute_scalar();
       conditions_.fparam = {compute.scalar};
     } else {
-      if (compute.invoked_vector != update->ntimestep) compute.compute_vector();
+      compute.compute_vector();
       conditions_.fparam.assign(compute.vector, compute.vector + compute.size_vector);
     }
   }
   if (aparam_compute_ != nullptr) {
     Compute& compute = *aparam_compute_;
-    if (compute.invoked_peratom != update->ntimestep) compute.compute_peratom();
+    compute.compute_peratom();
     const std::size_t n_aparam = aparam_.size();
     for (int row = 0; row < n_owned_; ++row) {
       const int i = atom_of_row_[row];
@@ -408,12 +419,13 @@ void PairDPA4::check_special_neighbors() {
   on_all_ranks(Error::NOLASTLINE, [this] { find_dropped_neighbor(); });
 }
 
-/// Throws InputError if an own atom lacks a neighbor that the model sees and special_bonds took
-/// away.
+/// Throws InputError if an own atom lacks a neighbor that special_bonds took away and the model
+/// sees before the list is made anew.
 void PairDPA4::find_dropped_neighbor() const {
   const int* flag = neighbor->special_flag;
   const int n_atoms = atom->nlocal + atom->nghost;
   const TensorView<const double, 2> x(n_atoms > 0 ? atom->x[0] : nullptr, n_atoms, 3);
+  const double reach = model_.config.rcut + neighbor->skin;
   for (int row = 0; row < n_owned_; ++row) {
     const int i = atom_of_row_[row];
     const tagint* partners = nullptr;
@@ -437,7 +449,7 @@ void PairDPA4::find_dropped_neighbor() const {
       const int j = domain->closest_image(i, atom->map(partners[k] + offset));
       if (j < 0 || model_type(j) < 0) continue;
       const double squared = dpa4::graph::displacement(x, j, i).squared_length();
-      if (!dpa4::graph::is_edge_length(squared, model_.config.rcut * model_.config.rcut)) continue;
+      if (!dpa4::graph::is_edge_length(squared, reach * reach)) continue;
       throw dpa4::InputError(
           "special_bonds takes the 1-" + std::to_string(degree + 1) + " neighbors " +
           std::to_string(atom->tag[i]) + " and " + std::to_string(atom->tag[j]) +

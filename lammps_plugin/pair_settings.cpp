@@ -7,12 +7,14 @@
 #include <cstdlib>
 #include <limits>
 
+#include "src/engine/memory_option.h"
+
 namespace dpa4::lammps {
 namespace {
 
 constexpr char kKeywords[] =
     "engine, precision, device, cohort, memory, arithmetic, head, ema, charge, spin, charge_spin, "
-    "fparam, aparam";
+    "fparam, aparam, fparam_from_compute, aparam_from_compute";
 
 std::string join(const std::vector<std::string>& words) {
   std::string text;
@@ -86,21 +88,9 @@ class ArgumentReader {
   }
 
   std::optional<std::int64_t> memory() {
-    const std::string& given = word();
-    if (given == "auto") return std::nullopt;
-    if (given == "min") return 0;
-    double unit = 1;
-    std::string digits = given;
-    const auto suffix = std::string("KMGT").find(given.empty() ? ' ' : given.back());
-    if (suffix != std::string::npos) {
-      unit = std::pow(1024.0, static_cast<double>(suffix + 1));
-      digits.pop_back();
-    }
-    const std::optional<double> amount = to_number(digits);
-    if (!amount || *amount < 0 || *amount * unit > 1e18) {
-      fail_value("auto, min, or bytes such as 512M or 16G");
-    }
-    return static_cast<std::int64_t>(*amount * unit);
+    std::optional<std::int64_t> bytes;
+    if (!engine::parse_memory(word(), bytes)) fail_value(engine::kMemoryValues);
+    return bytes;
   }
 
   [[noreturn]] void fail_keyword() {
@@ -222,6 +212,9 @@ model::Conditions resolve_conditions(const PairSettings& settings,
   const auto defaults = config.default_chg_spin.value_or(std::array<double, 2>{});
   conditions.charge_spin = {settings.charge.value_or(defaults[0]),
                             settings.spin.value_or(defaults[1])};
+  if (const auto problem = model::charge_spin_problem(*conditions.charge_spin)) {
+    throw InputError("pair_style dpa4: " + *problem);
+  }
   return conditions;
 }
 

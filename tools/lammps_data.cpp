@@ -167,6 +167,7 @@ class DataReader {
     const Words words = split_words(comment);
     std::string name = options_.atom_style;
     if (name.empty() && !words.empty()) name = std::string(words[0]);
+    name = name.substr(0, name.find("/kk"));  // as the KOKKOS package writes it
     for (const AtomStyle& style : kAtomStyles) {
       if (name == style.name) style_ = &style;
     }

@@ -74,6 +74,11 @@ model::Conditions ModelRun::conditions_of(const Structure& structure) const {
     throw InputError(path_ +
                      ": this model needs a charge and a spin multiplicity, and has no default");
   }
+  if (structure.charge_spin) {
+    if (const auto problem = model::charge_spin_problem(*structure.charge_spin)) {
+      throw InputError(*problem);
+    }
+  }
   conditions.charge_spin = structure.charge_spin;
   return conditions;
 }

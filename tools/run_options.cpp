@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/engine/memory_option.h"
 #include "tools/commands.h"
 
 namespace dpa4::tools {
@@ -31,25 +32,6 @@ void set_device(const std::string& text, engine::EngineOptions& options) {
   }
 }
 
-/// "auto", "min", or a number of bytes with an optional k, M, G or T (powers of 1024).
-std::optional<std::int64_t> parse_memory(const std::string& text) {
-  if (text == "auto") return std::nullopt;
-  if (text == "min") return 0;
-  const std::string units = "kMGT";
-  std::string digits = text;
-  int shift = 0;
-  const std::size_t unit = text.empty() ? std::string::npos : units.find(text.back());
-  if (unit != std::string::npos) {
-    shift = 10 * (static_cast<int>(unit) + 1);
-    digits.pop_back();
-  }
-  constexpr std::int64_t kLargest = INT64_MAX;
-  if (!is_digits(digits) || std::stoll(digits) > (kLargest >> shift)) {
-    throw UsageError("--memory " + text + ": must be auto, min or a number of bytes, as in 4G");
-  }
-  return static_cast<std::int64_t>(std::stoll(digits)) << shift;
-}
-
 }  // namespace
 
 engine::EngineOptions to_engine_options(const RunOptions& options) {
@@ -73,7 +55,9 @@ engine::EngineOptions to_engine_options(const RunOptions& options) {
   set_device(options.device, result);
   if (options.cohort && *options.cohort < 1) throw UsageError("--cohort: must be at least 1");
   result.evaluator.cohort = options.cohort.value_or(0);
-  result.evaluator.memory = parse_memory(options.memory);
+  if (!engine::parse_memory(options.memory, result.evaluator.memory)) {
+    throw UsageError("--memory " + options.memory + ": must be " + engine::kMemoryValues);
+  }
   result.evaluator.arithmetic = options.arithmetic;
   result.checkpoint.head = options.head;
   result.checkpoint.use_ema = options.ema;

@@ -155,14 +155,8 @@ class EagerEvaluator final : public model::Evaluator {
       throw InputError(
           "this model needs a total charge and a spin multiplicity: give charge and spin");
     }
-    const double charge = (*value)[0], spin = (*value)[1];
-    if (charge != std::floor(charge) || charge < -100 || charge > 99) {
-      throw InputError("charge: must be an integer from -100 to 99");
-    }
-    if (spin != std::floor(spin) || spin < 0 || spin > 99) {
-      throw InputError("spin: the multiplicity must be an integer from 0 to 99");
-    }
-    return constant({charge, spin}, {1, 2}, tensor_options_);
+    if (const auto problem = model::charge_spin_problem(*value)) throw InputError(*problem);
+    return constant({(*value)[0], (*value)[1]}, {1, 2}, tensor_options_);
   }
 
   at::Tensor frame_parameters(const Conditions& conditions, int64_t n) const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/model/conditions.h"
 #include "src/model/elements.h"
 
 namespace dpa4::io {
@@ -337,9 +338,7 @@ void read_charge_spin(const Options& d, ModelConfig& c) {
   c.add_chg_spin_ebd = d.boolean("add_chg_spin_ebd", false);
   const auto values = d.reals("default_chg_spin");
   if (!values) return;
-  const auto integral = [](double x) { return x == std::floor(x); };
-  if (values->size() != 2 || !integral((*values)[0]) || !integral((*values)[1]) ||
-      std::abs((*values)[0] + 0.5) > 100 || (*values)[1] < 0 || (*values)[1] > 99) {
+  if (values->size() != 2 || model::charge_spin_problem({(*values)[0], (*values)[1]})) {
     d.refuse("default_chg_spin", "expected [charge from -100 to 99, multiplicity from 0 to 99]");
   }
   c.default_chg_spin = {(*values)[0], (*values)[1]};

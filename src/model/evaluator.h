@@ -11,6 +11,7 @@
 #include "src/base/tensor_view.h"
 #include "src/base/version.h"
 #include "src/graph/edge_list.h"
+#include "src/model/conditions.h"
 #include "src/model/halo_exchange.h"
 
 namespace dpa4::model {
@@ -42,12 +43,6 @@ struct OperationTime {
   std::int64_t calls = 0;
   double flops = 0;  // arithmetic of its formula, where it is worth counting
   double bytes = 0;  // arrays read and written once
-};
-
-/// External conditions of a run; empty members take the model's defaults (or none).
-struct Conditions {
-  std::vector<double> fparam;                        // (numb_fparam)
-  std::optional<std::array<double, 2>> charge_spin;  // total charge, spin multiplicity
 };
 
 /// The atoms and edges of one rank at one step.

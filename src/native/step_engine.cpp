@@ -262,13 +262,9 @@ template <class Real>
 HostMatrix StepEngine<Real>::type_features(int type,
                                            const std::array<double, 2>& charge_spin) const {
   HostMatrix features = type_embedding_.row_range(type, 1);
+  if (const auto problem = model::charge_spin_problem(charge_spin)) throw InputError(*problem);
   const int charge = static_cast<int>(charge_spin[0]) + charge_table_.rows / 2;
   const int spin = static_cast<int>(charge_spin[1]);
-  if (charge < 0 || charge >= charge_table_.rows || spin < 0 || spin >= spin_table_.rows) {
-    throw InputError("charge_spin: charge " + std::to_string(static_cast<int>(charge_spin[0])) +
-                     " and multiplicity " + std::to_string(spin) +
-                     " are outside the model's tables (charge -100..99, multiplicity 0..99)");
-  }
   HostMatrix both(1, 2 * config_.channels);
   place(both, 0, 0, charge_table_.row_range(charge, 1));
   place(both, 0, config_.channels, spin_table_.row_range(spin, 1));

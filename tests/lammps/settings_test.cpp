@@ -78,8 +78,9 @@ TEST(PairSettings, NameTheArgumentThatIsWrong) {
                                        "'half'"),
                            1));
   EXPECT_EQ(failure("device").second, 0);
-  for (const char* line : {"cohort 0", "cohort 1.5", "cohort many", "memory -1", "memory 3Q",
-                           "memory G", "fparam x", "charge nan", "ema maybe", "spin", "head"}) {
+  for (const char* line :
+       {"cohort 0", "cohort 1.5", "cohort many", "memory -1", "memory 3Q", "memory 0", "memory 0.5",
+        "memory 1e3", "memory G", "fparam x", "charge nan", "ema maybe", "spin", "head"}) {
     EXPECT_NE(failure(line).second, -1) << line;
   }
 }

@@ -517,6 +517,26 @@ TEST(Energy, FollowsWhatIsComputedInEveryStep) {
               1e-8);
 }
 
+TEST(Energy, FollowsWhatIsComputedInEveryTrialOfAMinimizer) {
+  // The second compute takes its numbers from the first.
+  Lammps lammps;
+  lammps.commands(kLoad + crystal() +
+                  "compute where all property/atom x y\ncompute largest all reduce max c_where[1] "
+                  "c_where[2]\n" +
+                  toy("toy.fparam", "fparam_from_compute largest"));
+  lammps.watch(false);
+  lammps.commands("min_modify dmax 0.3\nminimize 0 0 4 30");
+  const Snapshot atoms = lammps.snapshot();
+  double largest[2] = {-1e9, -1e9};
+  for (int n = 0; n < atoms.n_atoms(); ++n) {
+    for (int k = 0; k < 2; ++k) largest[k] = std::max(largest[k], atoms.x[3 * n + k]);
+  }
+  EXPECT_NEAR(atoms.energy,
+              without_lammps(atoms, cell_of(lammps)).energy +
+                  (largest[0] + 10 * largest[1]) * atoms.n_atoms(),
+              1e-8);
+}
+
 TEST(Virial, IsTheDerivativeOfTheEnergyByStrain) {
   // Strain of +-1e-5 of 12.5 (x) and 10 Angstrom (y, z); the tilts move x by y / 10, x by z / 10, y
   // by z / 10. Truncation and rounding of the difference are 1e-6 of a virial of order 100 eV.
@@ -596,6 +616,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"AllNull", kStyle + "pair_coeff * * toy NULL NULL NULL", "every atom type to NULL"},
         Mistake{"NoModel", kStyle + "pair_coeff * *", "reads: pair_coeff * * MODEL_FILE"},
         Mistake{"NoPairCoeff", kStyle + "run 0", "pair coeffs are not set"},
+        Mistake{"SecondPairCoeffOfAHybrid",
+                "pair_style hybrid/overlay dpa4/test zero 4.0\npair_coeff * * zero\n"
+                "pair_coeff * * dpa4/test toy Aa Bb NULL\n"
+                "pair_coeff * * dpa4/test toy NULL NULL Cc\nrun 0",
+                "no elements for the atom types 1 and 1"},
         Mistake{"StyleGivenAgain", kStyle + "pair_coeff * * toy Aa Bb Cc\n" + kStyle + "run 0",
                 "pair coeffs are not set"},
         Mistake{"FparamMissing", kStyle + "pair_coeff * * toy.fparam Aa Bb Cc",
@@ -659,6 +684,16 @@ TEST(SpecialBonds, ThatDropNeighborsAreRefused) {
   const std::string message = error_of(lammps, "run 0");
   EXPECT_NE(message.find("special_bonds takes the 1-2 neighbors 1 and 2 out"), std::string::npos)
       << message;
+}
+
+TEST(SpecialBonds, ThatDropNeighborsSoonAreRefused) {
+  // They come within the cutoff of 4 Angstrom before the neighbor list is made anew.
+  Lammps lammps;
+  lammps.commands(kLoad + kBonded +
+                  "displace_atoms all move 0 0 0\nset atom 2 x 5.2\nset atom 3 x 7\nneighbor 1.0 "
+                  "bin\n" +
+                  toy());
+  EXPECT_NE(error_of(lammps, "run 0").find("special_bonds takes the 1-2"), std::string::npos);
 }
 
 TEST(SpecialBonds, ThatKeepNeighborsChangeNothing) {

@@ -121,6 +121,12 @@ TEST(Eval, TakesConditions) {
   expect_refused(run_tool({"eval", source_path("tests/data/golden/mini.pt"), structure, "--charge",
                            "1", "--spin", "2"}),
                  "charge and spin");
+  for (const auto& [charge, multiplicity] :
+       {std::pair{"0.5", "2"}, std::pair{"100", "2"}, std::pair{"1", "-1"}}) {
+    expect_refused(
+        run_tool({"eval", spin_model, structure, "--charge", charge, "--spin", multiplicity}),
+        "must be an integer from");
+  }
 }
 
 TEST(Eval, AStructureWithoutAtomsIsLegal) {

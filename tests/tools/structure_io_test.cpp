@@ -84,6 +84,7 @@ TEST(LammpsData, KnowsTheColumnsOfEachStyle) {
       const Structure s = data(kHeader + masses + "Atoms # " + style + "\n\n" + lines);
       EXPECT_EQ(s.element, (Names{"C", "C"})) << style;
       EXPECT_EQ(s.x, (std::vector<double>{1, 2, 3, 1, 2, 3})) << style;
+      EXPECT_EQ(data(kHeader + masses + "Atoms # " + style + "/kk\n\n" + lines).x, s.x) << style;
       StructureOptions options;
       options.atom_style = style;
       EXPECT_EQ(data(kHeader + masses + "Atoms\n\n" + lines, options).x, s.x) << style;
