@@ -75,7 +75,17 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
   model.info = std::move(checkpoint.info);
   model.options = options.evaluator;
   choose_device(options.auto_device, model.options);
-  const std::optional<std::string> reason = obstacle(model.config, model.options.device);
+  std::optional<std::string> reason = obstacle(model.config, model.options.device);
+  if (options.auto_device && model.options.device == model::Device::kCuda &&
+      (reason || options.engine == Engine::kEager)) {
+    std::string missing;
+    if (eager::load_cuda(missing) == 0) {
+      log.warning("device auto: the CPU, as " + reason.value_or("the engine is eager") +
+                  " and LibTorch cannot use the CUDA device: " + missing);
+      model.options.device = model::Device::kCpu;
+      reason = obstacle(model.config, model.options.device);
+    }
+  }
   if (options.engine == Engine::kNative && reason) {
     throw InputError(path + ": engine native: " + *reason +
                      "; use 'engine eager' or 'engine auto'");

@@ -48,8 +48,9 @@ std::int64_t resident_bytes();
 
 /// The rate that a machine can reach; 0 where it is not known.
 struct MachinePeak {
-  double flops = 0;  // [1/s]
-  double bytes = 0;  // [B/s]
+  double flops = 0;       // [1/s]
+  double bytes = 0;       // [B/s]
+  bool compared = false;  // DeePMD-kit was timed on such a machine
 };
 /// Peaks of known devices by (part of) their name. `split`: products of float32 made of three
 /// products of half precision on tensor cores.
