@@ -396,8 +396,7 @@ void StepEngine<Real>::take_arrays(const model::Structure& structure) {
 }
 
 /// Small steps are padded to a round number of edges, so that a recording can be replayed although
-/// atoms enter and leave each other's cutoff. The edges on top have a length where the envelope is
-/// zero and belong to no node: no sum sees them.
+/// atoms enter and leave each other's cutoff. The edges on top belong to no node: no sum sees them.
 template <class Real>
 void StepEngine<Real>::choose_padding(const graph::EdgeList& edges, bool alone) {
   const int n = edges.n_edges();
