@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/wgmma_operands.h"
+
 /// Instructions of Hopper (sm_90a): asynchronous matrix products of a warpgroup (four warps), bulk
 /// copies and the barriers they signal. PTX ISA, sections "wgmma", "cp.async.bulk" and "mbarrier".
 namespace dpa4::cuda {
@@ -14,74 +16,34 @@ namespace dpa4::cuda {
 template <int kColumns>
 struct Wgmma;
 
-template <>
-struct Wgmma<32> {
-  /// d = a B, or d += a B if `accumulate`, for a (64, 16) and B (16, 32).
-  static __device__ __forceinline__ void run(float (&d)[16], const unsigned (&a)[4],
-                                             std::uint64_t b, bool accumulate) {
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, p, 1, 1, 0;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
+/// d = a B, or d += a B if `accumulate`, for a (64, 16) and B (16, columns): half as many
+/// accumulators as columns; the operands behind them are a, b and accumulate.
+#define DPA4_WGMMA(columns, count, a0, a1, a2, a3, b_number, accumulate_number)           \
+  template <>                                                                             \
+  struct Wgmma<columns> {                                                                 \
+    static __device__ __forceinline__ void run(float (&d)[count], const unsigned (&a)[4], \
+                                               std::uint64_t b, bool accumulate) {        \
+      asm volatile(                                                                       \
+          "{\n"                                                                           \
+          ".reg .pred p;\n"                                                               \
+          "setp.ne.b32 p, %" #accumulate_number                                           \
+          ", 0;\n"                                                                        \
+          "wgmma.mma_async.sync.aligned.m64n" #columns                                    \
+          "k16.f32.f16.f16 "                                                              \
+          "{" DPA4_WGMMA_NUMBERS_##count "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3        \
+                                         "}, %" #b_number                                 \
+                                         ", p, 1, 1, 0;\n"                                \
+                                         "}\n"                                            \
+          : DPA4_WGMMA_OPERANDS_##count(d)                                                \
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                           \
+            "r"(static_cast<int>(accumulate)));                                           \
+    }                                                                                     \
   }
-};
 
-template <>
-struct Wgmma<64> {
-  /// d = a B, or d += a B if `accumulate`, for a (64, 16) and B (16, 64).
-  static __device__ __forceinline__ void run(float (&d)[32], const unsigned (&a)[4],
-                                             std::uint64_t b, bool accumulate) {
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
-  }
-};
-
-template <>
-struct Wgmma<96> {
-  /// d = a B, or d += a B if `accumulate`, for a (64, 16) and B (16, 96).
-  static __device__ __forceinline__ void run(float (&d)[48], const unsigned (&a)[4],
-                                             std::uint64_t b, bool accumulate) {
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %53, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-        "{%48, %49, %50, %51}, %52, p, 1, 1, 0;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
-          "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-          "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
-  }
-};
+DPA4_WGMMA(32, 16, 16, 17, 18, 19, 20, 21);
+DPA4_WGMMA(64, 32, 32, 33, 34, 35, 36, 37);
+DPA4_WGMMA(96, 48, 48, 49, 50, 51, 52, 53);
+#undef DPA4_WGMMA
 
 /// B (16, n) in shared memory as blocks of 8 columns x 8 rows (128 bytes, a column is 16 bytes in a
 /// row): two blocks for 8 columns, then the next 8 columns.

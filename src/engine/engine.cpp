@@ -46,17 +46,6 @@ std::string kept_line(const model::MemoryPlan& plan) {
   return line;
 }
 
-/// Takes CUDA where it can be used, if the user leaves the choice; processes share devices evenly.
-void choose_device(bool automatic, model::EvaluatorOptions& options) {
-  if (!automatic && options.device == model::Device::kCpu) return;
-  std::string reason;
-  const int devices = std::max(native::cuda_devices(), eager::load_cuda(reason));
-  if (automatic) options.device = devices > 0 ? model::Device::kCuda : model::Device::kCpu;
-  if (options.device != model::Device::kCuda || devices == 0) return;
-  options.device_index %= devices;
-  options.sharers = (options.sharers + devices - 1) / devices;
-}
-
 /// Why the native engine cannot run this model here, or nothing.
 std::optional<std::string> obstacle(const model::ModelConfig& config, model::Device device) {
   if (!native::serves(device)) return "this build has no native kernels for CUDA";
@@ -64,6 +53,27 @@ std::optional<std::string> obstacle(const model::ModelConfig& config, model::Dev
     return "the native engine does not cover " + *option;
   }
   return std::nullopt;
+}
+
+/// Takes CUDA where the engine that will run can use it, if the user leaves the choice; processes
+/// share devices evenly.
+void choose_device(const EngineOptions& given, const model::ModelConfig& config,
+                   model::EvaluatorOptions& options, Logger& log) {
+  if (!given.auto_device && options.device == model::Device::kCpu) return;
+  const std::optional<std::string> reason = obstacle(config, model::Device::kCuda);
+  const bool with_torch = given.engine == Engine::kEager || reason;
+  std::string missing;
+  const int devices = with_torch ? eager::load_cuda(missing) : native::cuda_devices();
+  if (given.auto_device) {
+    options.device = devices > 0 ? model::Device::kCuda : model::Device::kCpu;
+    if (with_torch && devices == 0 && native::cuda_devices() > 0) {
+      log.warning("device auto: the CPU, as " + reason.value_or("the engine is eager") +
+                  " and LibTorch cannot use the CUDA device: " + missing);
+    }
+  }
+  if (options.device != model::Device::kCuda || devices == 0) return;
+  options.device_index %= devices;
+  options.sharers = (options.sharers + devices - 1) / devices;
 }
 
 }  // namespace
@@ -74,18 +84,8 @@ LoadedModel load(const std::string& path, const EngineOptions& options, Logger& 
   model.config = std::move(checkpoint.config);
   model.info = std::move(checkpoint.info);
   model.options = options.evaluator;
-  choose_device(options.auto_device, model.options);
-  std::optional<std::string> reason = obstacle(model.config, model.options.device);
-  if (options.auto_device && model.options.device == model::Device::kCuda &&
-      (reason || options.engine == Engine::kEager)) {
-    std::string missing;
-    if (eager::load_cuda(missing) == 0) {
-      log.warning("device auto: the CPU, as " + reason.value_or("the engine is eager") +
-                  " and LibTorch cannot use the CUDA device: " + missing);
-      model.options.device = model::Device::kCpu;
-      reason = obstacle(model.config, model.options.device);
-    }
-  }
+  choose_device(options, model.config, model.options, log);
+  const std::optional<std::string> reason = obstacle(model.config, model.options.device);
   if (options.engine == Engine::kNative && reason) {
     throw InputError(path + ": engine native: " + *reason +
                      "; use 'engine eager' or 'engine auto'");

@@ -488,9 +488,10 @@ void StepEngine<Real>::reserve(const StepCounts& counts) {
   }
   kept_.release();  // made again with what is left
   kept_row_.release();
-  const std::int64_t room = room_bytes();
-  refuse_what_does_not_fit(counts, room);
-  if (memory_plan().total(wanted.nodes, wanted.edges) > room) wanted = counts;
+  const model::MemoryPlan plan = memory_plan();
+  const std::int64_t room = room_bytes(plan);
+  refuse_what_does_not_fit(counts, plan, room);
+  if (plan.total(wanted.nodes, wanted.edges) > room) wanted = counts;
   forget_arrays();
   array_memory_.release();
   try {
@@ -510,8 +511,7 @@ void StepEngine<Real>::reserve(const StepCounts& counts) {
 
 /// Bytes for which there is room: what is free and held now, or the user's budget if that is less.
 template <class Real>
-std::int64_t StepEngine<Real>::room_bytes() const {
-  const model::MemoryPlan plan = memory_plan();
+std::int64_t StepEngine<Real>::room_bytes(const model::MemoryPlan& plan) const {
   const std::int64_t held = reserved_.nodes > 0 ? plan.total(reserved_.nodes, reserved_.edges)
                                                 : plan.fixed_bytes - plan.buffer_bytes;
   const std::int64_t there_is = backend_.machine->free_bytes() + held;
@@ -521,8 +521,9 @@ std::int64_t StepEngine<Real>::room_bytes() const {
 
 /// Throws before anything is allocated if the plan needs more than there is.
 template <class Real>
-void StepEngine<Real>::refuse_what_does_not_fit(const StepCounts& counts, std::int64_t room) const {
-  const model::MemoryPlan plan = memory_plan();
+void StepEngine<Real>::refuse_what_does_not_fit(const StepCounts& counts,
+                                                const model::MemoryPlan& plan,
+                                                std::int64_t room) const {
   const std::int64_t needed = plan.total(counts.nodes, counts.edges);
   if (needed <= room) return;
   const bool beyond_budget = options_.memory && *options_.memory == room;

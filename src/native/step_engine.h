@@ -65,8 +65,9 @@ class StepEngine final : public model::Evaluator {
   void forget_arrays();
   void release();
   void reserve(const StepCounts& counts);
-  std::int64_t room_bytes() const;
-  void refuse_what_does_not_fit(const StepCounts& counts, std::int64_t room) const;
+  std::int64_t room_bytes(const model::MemoryPlan& plan) const;
+  void refuse_what_does_not_fit(const StepCounts& counts, const model::MemoryPlan& plan,
+                                std::int64_t room) const;
   void choose_kept_edges();
   std::int64_t kept_bytes_per_edge() const;
   void cut(Cohorts& cohorts, const TensorView<const int, 1>& begin, int n_nodes, bool on_device);

@@ -472,6 +472,11 @@ TEST(Energy, IsThatOfTheConditionsGiven) {
   }
 }
 
+/// The energy [eV] of toy.fparam with these frame parameters.
+double energy_with(Lammps& lammps, const Snapshot& atoms, double first, double second) {
+  return without_lammps(atoms, cell_of(lammps)).energy + (first + 10 * second) * atoms.n_atoms();
+}
+
 TEST(Energy, IsThatOfTheConditionsComputed) {
   Lammps lammps;
   lammps.commands(kLoad + crystal() + "compute own all property/atom type\n" +
@@ -494,9 +499,7 @@ TEST(Energy, IsThatOfTheConditionsComputed) {
   other.watch(false);
   other.commands("run 0");
   atoms = other.snapshot();
-  EXPECT_NEAR(atoms.energy,
-              without_lammps(atoms, cell_of(other)).energy + (1.0 + 10 * 2.0) * atoms.n_atoms(),
-              1e-9);
+  EXPECT_NEAR(atoms.energy, energy_with(other, atoms, 1.0, 2.0), 1e-9);
 }
 
 TEST(Energy, FollowsWhatIsComputedInEveryStep) {
@@ -511,10 +514,7 @@ TEST(Energy, FollowsWhatIsComputedInEveryStep) {
   for (int n = 0; n < atoms.n_atoms(); ++n) {
     for (int k = 0; k < 2; ++k) center[k] += atoms.x[3 * n + k] / atoms.n_atoms();
   }
-  EXPECT_NEAR(atoms.energy,
-              without_lammps(atoms, cell_of(lammps)).energy +
-                  (center[0] + 10 * center[1]) * atoms.n_atoms(),
-              1e-8);
+  EXPECT_NEAR(atoms.energy, energy_with(lammps, atoms, center[0], center[1]), 1e-8);
 }
 
 TEST(Energy, FollowsWhatIsComputedInEveryTrialOfAMinimizer) {
@@ -531,10 +531,7 @@ TEST(Energy, FollowsWhatIsComputedInEveryTrialOfAMinimizer) {
   for (int n = 0; n < atoms.n_atoms(); ++n) {
     for (int k = 0; k < 2; ++k) largest[k] = std::max(largest[k], atoms.x[3 * n + k]);
   }
-  EXPECT_NEAR(atoms.energy,
-              without_lammps(atoms, cell_of(lammps)).energy +
-                  (largest[0] + 10 * largest[1]) * atoms.n_atoms(),
-              1e-8);
+  EXPECT_NEAR(atoms.energy, energy_with(lammps, atoms, largest[0], largest[1]), 1e-8);
 }
 
 TEST(Virial, IsTheDerivativeOfTheEnergyByStrain) {
@@ -689,10 +686,7 @@ TEST(SpecialBonds, ThatDropNeighborsAreRefused) {
 TEST(SpecialBonds, ThatDropNeighborsSoonAreRefused) {
   // They come within the cutoff of 4 Angstrom before the neighbor list is made anew.
   Lammps lammps;
-  lammps.commands(kLoad + kBonded +
-                  "displace_atoms all move 0 0 0\nset atom 2 x 5.2\nset atom 3 x 7\nneighbor 1.0 "
-                  "bin\n" +
-                  toy());
+  lammps.commands(kLoad + kBonded + "set atom 2 x 5.2\nset atom 3 x 7\nneighbor 1.0 bin\n" + toy());
   EXPECT_NE(error_of(lammps, "run 0").find("special_bonds takes the 1-2"), std::string::npos);
 }
 
